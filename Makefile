@@ -1,0 +1,76 @@
+# The verbs of this repository.  `make demo` and `make test` set everything up by themselves.
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+# How many processes run the tests.
+WORKERS ?= auto
+# Extra arguments for the command or for pytest, as in `make test ARGS="-k queue"`.
+ARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check format e2e simulate bench clean distclean
+
+help: ## list the verbs
+	@echo "usage: make VERB"
+	@echo
+	@sed -n 's/^\([a-z0-9]*\):[^#]*## /  \1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 14
+
+setup: $(VENV)/.package ## make .venv with everything in it (the other verbs do this for you)
+
+demo: setup ## schedule a few thousand pods on an embedded cluster and show what happened
+	@$(BIN)/stowplan demo $(ARGS)
+
+test: setup ## run all tests but end-to-end and the large simulations
+	$(BIN)/pytest -q -n $(WORKERS) -m "not e2e and not (slow and simulation)" $(ARGS)
+
+check: setup ## format, lint, types, and the order of the rooms
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy src
+	$(BIN)/lint-imports --no-logo
+
+format: setup ## format the code and fix what ruff can fix
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+e2e: setup ## run the end-to-end tests: real processes, HTTP, kubectl if there is one
+	$(BIN)/pytest -q -m e2e $(ARGS)
+
+simulate: setup ## run the simulations; SEED=7 replays one, SEEDS=100 runs many
+	STOWPLAN_SEED=$(SEED) STOWPLAN_SEEDS=$(SEEDS) \
+		$(BIN)/pytest -q -n $(WORKERS) -p no:randomly -m simulation $(ARGS)
+
+bench: setup ## measure the speed
+	@$(BIN)/stowplan bench $(ARGS)
+
+clean: ## remove caches and build results
+	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	find src tests -type d -name __pycache__ -prune -exec rm -rf {} +
+
+distclean: clean ## remove .venv as well
+	rm -rf $(VENV)
+
+# Set-up, in two steps so that a change of pyproject.toml does not reinstall the world.
+# Each leaves a stamp; while the stamps are newer, nothing is done and no network is needed.
+
+$(VENV)/.requirements: requirements/dev.txt
+	@command -v $(PYTHON) >/dev/null || { \
+		echo "error: '$(PYTHON)' not found"; \
+		echo "  hint: install Python 3.11 or newer, or name it: make PYTHON=/path/to/python3"; exit 1; } >&2
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+		echo "error: Stowplan needs Python 3.11 or newer; '$(PYTHON)' is $$($(PYTHON) -V 2>&1)"; \
+		echo "  hint: name a newer one: make PYTHON=python3.12"; exit 1; } >&2
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
+		echo "error: '$(PYTHON)' cannot make virtual environments: its module venv or ensurepip is missing"; \
+		echo "  hint: install it; on Debian and Ubuntu: apt install python3-venv"; exit 1; } >&2
+	@echo "setup 1/3: making $(VENV) with $$($(PYTHON) -V)"
+	@$(PYTHON) -m venv $(VENV)
+	@echo "setup 2/3: installing the locked dependencies (once; about a minute)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	@touch $@
+
+$(VENV)/.package: $(VENV)/.requirements pyproject.toml
+	@echo "setup 3/3: installing stowplan"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@

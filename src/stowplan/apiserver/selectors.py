@@ -1,0 +1,188 @@
+"""Which objects a list or a watch is about: namespace, label selector and field selector.
+
+`predicate` turns the options of a request into one function, made once and called for every
+object and every event; None means "all of them" and costs nothing.  The fields are those that
+Kubernetes can select by, as far as the structs hold them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from stowplan.cluster.port import ListOptions
+from stowplan.errors import BadRequest
+from stowplan.objects.base import KubeObject, ObjectReference
+from stowplan.objects.kinds import EVENT, NAMESPACE, NODE, POD, Kind
+from stowplan.objects.labels import parse_selector
+
+Predicate = Callable[[Any], bool]
+Getter = Callable[[Any], str]
+
+_NO_LABELS: dict[str, str] = {}
+_NO_REFERENCE = ObjectReference()
+
+
+def _word(value: bool) -> str:
+    return "true" if value else "false"
+
+
+def _reference_getters(prefix: str) -> dict[str, Getter]:
+    return {
+        f"{prefix}.kind": lambda event: (event.regarding or _NO_REFERENCE).kind,
+        f"{prefix}.namespace": lambda event: (event.regarding or _NO_REFERENCE).namespace,
+        f"{prefix}.name": lambda event: (event.regarding or _NO_REFERENCE).name,
+        f"{prefix}.uid": lambda event: (event.regarding or _NO_REFERENCE).uid,
+        f"{prefix}.apiVersion": lambda event: (event.regarding or _NO_REFERENCE).api_version,
+        f"{prefix}.resourceVersion": lambda e: (e.regarding or _NO_REFERENCE).resource_version,
+        f"{prefix}.fieldPath": lambda event: (event.regarding or _NO_REFERENCE).field_path,
+    }
+
+
+_COMMON: dict[str, Getter] = {
+    "metadata.name": lambda thing: str(thing.metadata.name),
+    "metadata.namespace": lambda thing: str(thing.metadata.namespace),
+}
+
+_FIELDS: dict[Kind, dict[str, Getter]] = {
+    POD: {
+        "spec.nodeName": lambda pod: str(pod.spec.node_name),
+        "spec.schedulerName": lambda pod: str(pod.spec.scheduler_name),
+        "spec.restartPolicy": lambda pod: str(pod.spec.restart_policy),
+        "spec.hostNetwork": lambda pod: _word(pod.spec.host_network),
+        "status.phase": lambda pod: str(pod.status.phase),
+        "status.nominatedNodeName": lambda pod: str(pod.status.nominated_node_name),
+    },
+    NODE: {"spec.unschedulable": lambda node: _word(node.spec.unschedulable)},
+    NAMESPACE: {
+        "status.phase": lambda thing: (
+            "Active" if thing.metadata.deletion_timestamp is None else "Terminating"
+        ),
+        "name": lambda thing: str(thing.metadata.name),
+    },
+    EVENT: {
+        # core/v1 names and events.k8s.io/v1 names: the stored object is the same.
+        **_reference_getters("involvedObject"),
+        **_reference_getters("regarding"),
+        "reason": lambda event: str(event.reason),
+        "type": lambda event: str(event.type),
+        "reportingComponent": lambda event: str(event.reporting_controller),
+        "reportingController": lambda event: str(event.reporting_controller),
+    },
+}
+
+
+def predicate(kind: Kind, options: ListOptions) -> Predicate | None:
+    """A function that says whether an object is selected, or None when every one is."""
+    tests: list[Predicate] = []
+    if options.namespace and kind.namespaced:
+        tests.append(_in_namespace(options.namespace))
+    if options.field_selector:
+        tests += _field_tests(kind, options.field_selector)
+    if options.label_selector:
+        tests.append(_label_test(options.label_selector))
+    if not tests:
+        return None
+    if len(tests) == 1:
+        return tests[0]
+    return lambda thing: all(test(thing) for test in tests)
+
+
+def selected_name(options: ListOptions) -> str:
+    """The one name a field selector asks for, or "": then a list need not look at the rest."""
+    if not options.field_selector:
+        return ""
+    for field, operator, value in parse_field_selector(options.field_selector):
+        if field == "metadata.name" and operator == "=":
+            return value
+    return ""
+
+
+def parse_field_selector(text: str) -> list[tuple[str, str, str]]:
+    """Terms as (field, `=` or `!=`, value).
+
+    >>> parse_field_selector("spec.nodeName==n1,status.phase!=Failed")
+    [('spec.nodeName', '=', 'n1'), ('status.phase', '!=', 'Failed')]
+    """
+    terms = []
+    for term in _split(text):
+        if not term:
+            continue
+        for operator in ("!=", "==", "="):
+            field, found, value = term.partition(operator)
+            if found:
+                terms.append((field.strip(), operator[0] + operator[1:].strip("="), value))
+                break
+        else:
+            raise BadRequest(f"invalid selector: '{text}'; can't understand '{term}'")
+    return [(field, "!=" if op == "!" else op, _unescape(value)) for field, op, value in terms]
+
+
+def _split(text: str) -> list[str]:
+    """Split at commas that no backslash protects."""
+    parts, part, escaped = [], "", False
+    for char in text:
+        if char == "," and not escaped:
+            parts.append(part)
+            part = ""
+        else:
+            part += char
+        escaped = char == "\\" and not escaped
+    return [*parts, part]
+
+
+def _unescape(value: str) -> str:
+    for char in (",", "=", "\\"):
+        value = value.replace("\\" + char, char)
+    return value
+
+
+def _field_tests(kind: Kind, text: str) -> list[Predicate]:
+    """One test per field: what it must be, and what it must not be."""
+    wanted: dict[str, set[str]] = {}
+    unwanted: dict[str, set[str]] = {}
+    for field, operator, value in parse_field_selector(text):
+        (wanted if operator == "=" else unwanted).setdefault(field, set()).add(value)
+    getters = _COMMON | _FIELDS.get(kind, {})
+    tests = []
+    for field in [*wanted, *unwanted]:
+        if field not in getters:
+            raise BadRequest(
+                f'Unable to find "{kind.api_version}, Resource={kind.plural}" that match '
+                f'field selector "{text}": field label not supported: {field}'
+            )
+    for field, values in wanted.items():
+        # Two different values at once: nothing is both.
+        tests.append(_is_one(getters[field], values) if len(values) == 1 else _never)
+    for field, values in unwanted.items():
+        tests.append(_is_none_of(getters[field], frozenset(values)))
+    return tests
+
+
+def _never(_: Any) -> bool:
+    return False
+
+
+def _is_one(getter: Getter, values: set[str]) -> Predicate:
+    (wanted,) = values
+    return lambda thing: getter(thing) == wanted
+
+
+def _is_none_of(getter: Getter, values: frozenset[str]) -> Predicate:
+    return lambda thing: getter(thing) not in values
+
+
+def _in_namespace(namespace: str) -> Predicate:
+    def test(thing: KubeObject) -> bool:
+        return thing.metadata.namespace == namespace
+
+    return test
+
+
+def _label_test(text: str) -> Predicate:
+    selector = parse_selector(text)
+
+    def test(thing: KubeObject) -> bool:
+        return selector.matches(thing.metadata.labels or _NO_LABELS)
+
+    return test

@@ -1,0 +1,51 @@
+"""The command `stowplan`: one module per command, thin, loaded when it is called.
+
+To add a command, write `cli/NAME.py` with a click command in it, and a line in `COMMANDS`.
+`cli/_lazy.py` loads it and turns errors into one line and an exit code.
+The main flow of the scheduler starts in `cli/run.py`.
+"""
+
+from __future__ import annotations
+
+import os
+
+import click
+
+from stowplan._version import __version__
+from stowplan.cli._lazy import LazyCommand, LazyGroup, present
+
+__all__ = ["COMMANDS", "main"]
+
+COMMANDS = present(
+    {
+        "demo": LazyCommand(
+            "stowplan.cli.demo", "demo", "Schedule a few thousand pods here and now, and explain."
+        ),
+        "up": LazyCommand(
+            "stowplan.cli.up", "up", "Start a cluster in one process, ready for kubectl."
+        ),
+        "run": LazyCommand("stowplan.cli.run", "run", "Schedule the pods of a Kubernetes cluster."),
+        "dry-run": LazyCommand(
+            "stowplan.cli.dry_run", "dry_run", "Say where pods of a dump would go, and why."
+        ),
+        "bench": LazyCommand("stowplan.cli.bench", "bench", "Measure pods per second."),
+        "plugins": LazyCommand("stowplan.cli.plugins", "plugins", "List the scheduling plugins."),
+    }
+)
+
+EXAMPLES = """\b
+Examples:
+  stowplan demo                       see it work, on a cluster of its own
+  stowplan dry-run -f cluster.yaml    where would these pods go, and why?
+  stowplan run --config sched.yaml    schedule a Kubernetes cluster
+  stowplan COMMAND --help             options and examples of a command
+"""
+
+
+@click.group("stowplan", cls=LazyGroup, commands_by_name=COMMANDS, epilog=EXAMPLES)
+@click.version_option(__version__, prog_name="stowplan", message="%(prog)s %(version)s")
+@click.pass_context
+def main(ctx: click.Context) -> None:
+    """Stowplan decides which node each pod runs on, as kube-scheduler does, and says why."""
+    if os.environ.get("NO_COLOR"):
+        ctx.color = False

@@ -1,0 +1,150 @@
+"""A click group that loads a command only when it is called, and words every error.
+
+`stowplan --help` must not wait for NumPy, so the list of commands is a table, not imports.
+Whatever goes wrong in a command ends here: one line on stderr that starts with `error:`,
+perhaps a hint, and an exit code (see `stowplan.errors`).  `--verbose`, which every command
+takes, adds the traceback.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import traceback
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from importlib.util import find_spec
+from typing import Any, NoReturn
+
+import click
+
+from stowplan.errors import InputError, InternalError, StowplanError, Unavailable
+
+EXIT_INTERRUPTED = 130
+"""What a shell reports for a process that Ctrl-C ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class LazyCommand:
+    module: str
+    attribute: str
+    short_help: str
+
+
+def present(commands: Mapping[str, LazyCommand]) -> dict[str, LazyCommand]:
+    """The commands that this installation has."""
+    return {name: command for name, command in commands.items() if find_spec(command.module)}
+
+
+class LazyGroup(click.Group):
+    def __init__(self, *, commands_by_name: Mapping[str, LazyCommand], **settings: Any) -> None:
+        super().__init__(**settings)
+        self._lazy = dict(commands_by_name)
+        self._verbose = False
+        self.params.append(self._verbose_option())
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self._lazy)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        lazy = self._lazy.get(cmd_name)
+        if lazy is None:
+            return None
+        command = getattr(importlib.import_module(lazy.module), lazy.attribute)
+        assert isinstance(command, click.Command), f"{lazy.module}.{lazy.attribute}: no command"
+        if not any("--verbose" in option.opts for option in command.params):
+            command.params.append(self._verbose_option())
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in self._lazy and not args[0].startswith("-"):
+            near = get_close_matches(args[0], self._lazy, n=1)
+            raise InputError(
+                f"no command {args[0]!r}",
+                hint=f"did you mean {near[0]!r}?" if near else "`stowplan --help` lists them",
+            )
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        if not self._lazy:
+            return
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, lazy.short_help) for name, lazy in self._lazy.items()])
+
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        **extra: Any,
+    ) -> Any:
+        """Run the command line and end the process; without `standalone_mode`, just run it."""
+        if not standalone_mode:
+            return super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
+        self._verbose = False
+        try:
+            # Click returns the code given to `ctx.exit()`, or what the command returned.
+            outcome = super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
+        except click.Abort:
+            sys.exit(EXIT_INTERRUPTED)
+        except click.exceptions.NoArgsIsHelpError as error:
+            error.show()
+            sys.exit(error.exit_code)
+        except click.ClickException as error:
+            self._fail(error, _from_click(error), exit_code=error.exit_code)
+        except StowplanError as error:
+            self._fail(error, error)
+        except OSError as error:
+            self._fail(error, _from_os(error))
+        except Exception as error:
+            self._verbose = True
+            self._fail(error, _from_bug(error))
+        sys.exit(outcome if isinstance(outcome, int) else 0)
+
+    def _fail(
+        self, cause: Exception, error: StowplanError, *, exit_code: int | None = None
+    ) -> NoReturn:
+        if self._verbose:
+            click.echo("".join(traceback.format_exception(cause)), err=True, nl=False)
+        click.echo(f"{click.style('error:', fg='red', bold=True)} {error}", err=True)
+        sys.exit(error.exit_code if exit_code is None else exit_code)
+
+    def _verbose_option(self) -> click.Option:
+        def remember(ctx: click.Context, option: click.Parameter, value: bool) -> None:
+            self._verbose = self._verbose or value
+
+        return click.Option(
+            ["--verbose"],
+            is_flag=True,
+            # Ahead of the other options: a complaint about them may want the traceback too.
+            is_eager=True,
+            expose_value=False,
+            callback=remember,
+            help="Show the traceback of an error.",
+        )
+
+
+def _from_click(error: click.ClickException) -> InputError:
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    # Click's sentences start with a capital and end with a full stop; ours do not.
+    message = error.format_message().rstrip(".")
+    hint = f"`{context.command_path} --help` shows what it takes" if context else ""
+    return InputError(message[:1].lower() + message[1:], hint=hint)
+
+
+def _from_os(error: OSError) -> StowplanError:
+    problem = error.strerror or str(error) or type(error).__name__
+    if isinstance(error, ConnectionError | TimeoutError):
+        return Unavailable(problem)
+    return InputError(problem, where="" if error.filename is None else str(error.filename))
+
+
+def _from_bug(error: Exception) -> InternalError:
+    return InternalError(
+        f"{type(error).__name__}: {error}",
+        hint="this is a bug in Stowplan; please report it with the traceback above",
+    )

@@ -1,0 +1,1 @@
+"""The port to a cluster, the clients behind it, informers and leases."""

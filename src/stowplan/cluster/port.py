@@ -1,0 +1,102 @@
+"""The port to a cluster: what the scheduler asks of an API server, and how answers come back.
+
+Requests are plain data, built by pure code and sent elsewhere.  Answers come through callbacks
+instead of awaitables, so that the embedded store (which answers at once), the Kubernetes client
+(which answers from asyncio) and the simulator (which answers when its seed says so) are driven
+by the very same code.  A callback may run before the call that started it returns: callers only
+append to an inbox in it.
+
+Two sides implement it: `apiserver.store` in this process, `cluster.client` over HTTP.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from stowplan.errors import ApiError
+from stowplan.objects.api import Bind, Create, Delete, Get, Patch, Request, Update
+from stowplan.objects.base import KubeObject
+from stowplan.objects.kinds import Kind
+
+
+Answer = KubeObject | None | ApiError
+"""The object as it is now (None where the API answers with a bare Status), or why not."""
+
+Done = Callable[[Answer], None]
+
+
+@dataclass(frozen=True, slots=True)
+class WatchEvent:
+    """`type` is ADDED, MODIFIED, DELETED or BOOKMARK (then only the resource version counts)."""
+
+    type: str
+    object: KubeObject
+    resource_version: str
+
+
+@dataclass(frozen=True, slots=True)
+class ListResult:
+    items: list[KubeObject]
+    resource_version: str
+
+
+@dataclass(frozen=True, slots=True)
+class ListOptions:
+    namespace: str = ""
+    field_selector: str = ""
+    label_selector: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class WatchHandlers:
+    on_events: Callable[[list[WatchEvent]], None]
+    on_end: Callable[[ApiError | None], None]
+    """The watch is over: None when the server closed it, `Gone` when the version is too old."""
+
+
+Stop = Callable[[], None]
+
+
+def _nothing() -> None:
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """A running watch; `stop` ends it, after which no handler is called any more."""
+
+    stop: Stop = field(default=_nothing)
+
+
+class Cluster(Protocol):
+    def call(self, request: Request, done: Done) -> None: ...
+
+    def list(
+        self, kind: Kind, options: ListOptions, done: Callable[[ListResult | ApiError], None]
+    ) -> None: ...
+
+    def watch(
+        self, kind: Kind, options: ListOptions, resource_version: str, handlers: WatchHandlers
+    ) -> Watch: ...
+
+
+__all__ = [
+    "Answer",
+    "Bind",
+    "Cluster",
+    "Create",
+    "Delete",
+    "Done",
+    "Get",
+    "ListOptions",
+    "ListResult",
+    "Patch",
+    "Request",
+    "Stop",
+    "Update",
+    "Watch",
+    "WatchEvent",
+    "WatchHandlers",
+]

@@ -1,0 +1,84 @@
+"""What a plugin may reach beyond the cycle it is in: the cluster's other objects, and the queue."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+from stowplan.state.node_info import NodeInfo
+from stowplan.state.node_table import NodeTable
+from stowplan.state.object_index import ObjectIndex
+from stowplan.state.pod_info import PodInfo
+
+if TYPE_CHECKING:
+    from random import Random
+
+    from stowplan.framework.runtime import Framework
+
+
+class Nominated(Protocol):
+    """Pods that preemption promised a node to."""
+
+    version: int
+
+    def pods_for_node(self, node: str) -> list[PodInfo]: ...
+
+    def nodes(self) -> list[str]: ...
+
+
+class NobodyNominated:
+    version = 0
+
+    def pods_for_node(self, node: str) -> list[PodInfo]:
+        return []
+
+    def nodes(self) -> list[str]:
+        return []
+
+
+class WaitingPods(Protocol):
+    """Pods that wait at Permit; a plugin may let them go or turn them away."""
+
+    def uids(self) -> list[str]: ...
+
+    def allow(self, uid: str, plugin: str) -> bool: ...
+
+    def reject(self, uid: str, plugin: str, message: str) -> bool: ...
+
+
+class NobodyWaiting:
+    def uids(self) -> list[str]:
+        return []
+
+    def allow(self, uid: str, plugin: str) -> bool:
+        return False
+
+    def reject(self, uid: str, plugin: str, message: str) -> bool:
+        return False
+
+
+def _no_time() -> float:
+    return 0.0
+
+
+@dataclass(slots=True)
+class Handle:
+    nodes: NodeTable
+    objects: ObjectIndex
+    """Claims, volumes, services, namespaces and the rest, as last seen."""
+    random: Random
+    """Seeded; the only source of chance."""
+    now: Callable[[], float] = _no_time
+    nominated: Nominated = field(default_factory=NobodyNominated)
+    waiting: WaitingPods = field(default_factory=NobodyWaiting)
+    activate: Callable[[list[PodInfo]], None] = lambda pods: None
+    """Move these pods to the active queue, whatever they wait for."""
+    framework: Framework | None = None
+    """The profile's own runtime, for plugins that run other plugins (preemption)."""
+    pod_by_key: Callable[[str], PodInfo | None] = lambda key: None
+    """A pod as the cluster has it now, by `namespace/name`."""
+
+    def node(self, name: str) -> NodeInfo | None:
+        row = self.nodes.row_of.get(name)
+        return None if row is None else self.nodes.infos[row]

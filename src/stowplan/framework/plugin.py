@@ -1,0 +1,233 @@
+"""The plugin contract: which methods a plugin may have, and what each is given.
+
+A plugin is any class with a `name` and some of these methods; the runtime looks at which ones are
+there.  Filter and Score come in two forms.  The one-node form (`filter_node`, `score_node`) is
+what a user writes first, and what preemption and nominated pods are checked with.  The form for
+all nodes (`filter_nodes`, `score_nodes`) reads columns and must give the same answers.
+
+A plugin whose answer for a node depends on the pod and that node alone says so by having
+`signature`: two pods with equal signatures get equal answers for the same node, so the runtime
+keeps the answers and recomputes changed rows only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Hashable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+from stowplan.framework.events import EventRegistration
+from stowplan.framework.status import Rows, Scores, Status, Verdict
+from stowplan.state.node_info import NodeInfo
+from stowplan.state.node_table import NodeTable
+from stowplan.state.pod_info import PodInfo
+
+if TYPE_CHECKING:
+    from stowplan.framework.cycle import Cycle
+    from stowplan.framework.handle import Handle
+
+PluginFactory = Callable[[Any, "Handle"], Any]
+"""(args, handle) -> plugin.  `args` is the decoded args struct, or a dict for a user's plugin."""
+
+
+class Plugin(Protocol):
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class PreFilterResult:
+    """`nodes` narrows the search to these names; None leaves it alone."""
+
+    nodes: frozenset[str] | None = None
+
+
+@runtime_checkable
+class PreEnqueue(Protocol):
+    def pre_enqueue(self, pod: PodInfo) -> Status | None: ...
+
+
+@runtime_checkable
+class QueueSort(Protocol):
+    def sort_key(self, pod: PodInfo, timestamp_s: float) -> Any:
+        """A value that orders the active queue: smaller is scheduled earlier."""
+
+
+@runtime_checkable
+class PreFilter(Protocol):
+    def pre_filter(self, cycle: Cycle, pod: PodInfo) -> PreFilterResult | Status | None:
+        """None: go on.  SKIP: leave this plugin's Filter and AddPod/RemovePod out."""
+
+
+@runtime_checkable
+class PreFilterExtensions(Protocol):
+    """Keep the state written by `pre_filter` true while pods are added to or taken off a node."""
+
+    def add_pod(self, cycle: Cycle, pod: PodInfo, added: PodInfo, node: NodeInfo) -> None: ...
+    def remove_pod(self, cycle: Cycle, pod: PodInfo, removed: PodInfo, node: NodeInfo) -> None: ...
+
+
+@runtime_checkable
+class FilterNode(Protocol):
+    def filter_node(self, cycle: Cycle, pod: PodInfo, node: NodeInfo) -> Status | None: ...
+
+
+@runtime_checkable
+class FilterNodes(Protocol):
+    def filter_nodes(
+        self, cycle: Cycle, pod: PodInfo, nodes: NodeTable, rows: Rows | slice
+    ) -> Verdict: ...
+
+
+@runtime_checkable
+class Signed(Protocol):
+    def signature(self, pod: PodInfo) -> Hashable:
+        """What this plugin's Filter and Score read of the pod, or None when not node-local."""
+
+
+@dataclass(frozen=True, slots=True)
+class Nominate:
+    """What PostFilter wants done with the pod's nominated node: set it, or ("") clear it."""
+
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
+class PostFilterResult:
+    nominate: Nominate | None = None
+    """None leaves the nomination alone."""
+
+
+@runtime_checkable
+class PostFilter(Protocol):
+    def post_filter(
+        self, cycle: Cycle, pod: PodInfo
+    ) -> Generator[Any, Any, tuple[PostFilterResult | None, Status | None]]:
+        """Make room for a pod that fits nowhere.  May yield calls that need an answer."""
+
+
+@runtime_checkable
+class PreScore(Protocol):
+    def pre_score(self, cycle: Cycle, pod: PodInfo, rows: Rows) -> Status | None:
+        """`rows` are the feasible nodes.  SKIP leaves this plugin's Score out."""
+
+
+@runtime_checkable
+class ScoreNode(Protocol):
+    def score_node(self, cycle: Cycle, pod: PodInfo, node: NodeInfo) -> int: ...
+
+
+@runtime_checkable
+class ScoreNodes(Protocol):
+    def score_nodes(
+        self, cycle: Cycle, pod: PodInfo, nodes: NodeTable, rows: Rows | slice
+    ) -> Scores: ...
+
+
+@runtime_checkable
+class NormalizeScore(Protocol):
+    def normalize_scores(
+        self, cycle: Cycle, pod: PodInfo, nodes: NodeTable, rows: Rows, scores: Scores
+    ) -> Scores:
+        """Bring the raw scores of the feasible rows into 0..100."""
+
+
+@runtime_checkable
+class Reserve(Protocol):
+    def reserve(self, cycle: Cycle, pod: PodInfo, node: str) -> Status | None: ...
+    def unreserve(self, cycle: Cycle, pod: PodInfo, node: str) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Permit's "not yet": the pod waits until somebody allows it or the time is up."""
+
+    timeout_s: float
+    reason: str = ""
+
+
+@runtime_checkable
+class Permit(Protocol):
+    def permit(self, cycle: Cycle, pod: PodInfo, node: str) -> Status | Wait | None: ...
+
+
+BindingSteps = Generator[Any, Any, "Status | None"]
+"""A step that may have to wait for the cluster: it yields effects and is sent what came of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class PreFlight:
+    """What `pre_bind_pre_flight` answers when there is work to do."""
+
+    allow_parallel: bool = False
+
+
+@runtime_checkable
+class PreBind(Protocol):
+    def pre_bind_pre_flight(self, cycle: Cycle, pod: PodInfo, node: str) -> PreFlight | Status: ...
+    def pre_bind(self, cycle: Cycle, pod: PodInfo, node: str) -> BindingSteps: ...
+
+
+@runtime_checkable
+class Bind(Protocol):
+    def bind(self, cycle: Cycle, pod: PodInfo, node: str) -> Any:
+        """An effect that binds the pod, or SKIP to leave it to the next Bind plugin."""
+
+
+@runtime_checkable
+class PostBind(Protocol):
+    def post_bind(self, cycle: Cycle, pod: PodInfo, node: str) -> None: ...
+
+
+@runtime_checkable
+class EnqueueExtensions(Protocol):
+    def events_to_register(self) -> Sequence[EventRegistration]: ...
+
+
+POINTS: dict[str, tuple[type, ...]] = {
+    "preEnqueue": (PreEnqueue,),
+    "queueSort": (QueueSort,),
+    "preFilter": (PreFilter,),
+    "filter": (FilterNode, FilterNodes),
+    "postFilter": (PostFilter,),
+    "preScore": (PreScore,),
+    "score": (ScoreNode, ScoreNodes),
+    "reserve": (Reserve,),
+    "permit": (Permit,),
+    "preBind": (PreBind,),
+    "bind": (Bind,),
+    "postBind": (PostBind,),
+}
+"""Extension point as the configuration names it -> the protocols that make a plugin one of them."""
+
+
+def points_of(plugin: type) -> frozenset[str]:
+    """The extension points a plugin class implements."""
+    return frozenset(
+        point
+        for point, protocols in POINTS.items()
+        if any(_has_methods(plugin, protocol) for protocol in protocols)
+    )
+
+
+def _has_methods(plugin: type, protocol: type) -> bool:
+    methods = [name for name, value in vars(protocol).items() if callable(value)]
+    public = [name for name in methods if not name.startswith("_")]
+    return all(callable(getattr(plugin, name, None)) for name in public)
+
+
+@dataclass(frozen=True, slots=True)
+class PluginSet:
+    """A profile's plugins per extension point, in the order they run."""
+
+    pre_enqueue: tuple[PreEnqueue, ...] = ()
+    pre_filter: tuple[PreFilter, ...] = ()
+    filter: tuple[Any, ...] = ()
+    post_filter: tuple[PostFilter, ...] = ()
+    pre_score: tuple[PreScore, ...] = ()
+    score: tuple[Any, ...] = ()
+    reserve: tuple[Reserve, ...] = ()
+    permit: tuple[Permit, ...] = ()
+    pre_bind: tuple[PreBind, ...] = ()
+    bind: tuple[Bind, ...] = ()
+    post_bind: tuple[PostBind, ...] = ()
+    weights: dict[str, int] = field(default_factory=dict)

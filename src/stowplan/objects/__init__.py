@@ -1,0 +1,1 @@
+"""Kubernetes objects as typed structs, and pure functions over them."""

@@ -1,0 +1,46 @@
+"""The syntax of label keys and values, which also rules resource names and taints.
+
+Mirrors apimachinery's `util/validation`: a key is `name` or `prefix/name`.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+_NAME = re.compile(r"(?:[A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
+_DNS_SUBDOMAIN = re.compile(
+    r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*"
+)
+_NAME_LENGTH_MAX = 63
+_PREFIX_LENGTH_MAX = 253
+
+_NAME_RULE = (
+    "must consist of alphanumeric characters, '-', '_' or '.', must start and end with an "
+    f"alphanumeric character and have at most {_NAME_LENGTH_MAX} characters"
+)
+
+
+@lru_cache(maxsize=16384)
+def label_key_problem(key: str) -> str:
+    """What is wrong with the key, or "" for a good one."""
+    prefix, slash, name = key.rpartition("/")
+    if not slash:
+        pass
+    elif "/" in prefix:
+        return "must be a name, or a DNS prefix and a name with one '/' between them"
+    elif len(prefix) > _PREFIX_LENGTH_MAX or _DNS_SUBDOMAIN.fullmatch(prefix) is None:
+        return "the part before '/' must be a DNS name in lower case, such as example.com"
+    if not name:
+        return "the name must not be empty"
+    if len(name) > _NAME_LENGTH_MAX or _NAME.fullmatch(name) is None:
+        return f"the name {_NAME_RULE}"
+    return ""
+
+
+@lru_cache(maxsize=16384)
+def label_value_problem(value: str) -> str:
+    """What is wrong with the value, or "" for a good one.  The empty value is good."""
+    if not value or (len(value) <= _NAME_LENGTH_MAX and _NAME.fullmatch(value) is not None):
+        return ""
+    return f"a label value must be empty or {_NAME_RULE}"

@@ -1,0 +1,93 @@
+"""Namespaces, the owners and selectors of pods, priorities and disruption budgets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from stowplan.objects.base import KubeObject, LabelSelector, Resources, Struct
+
+
+class Namespace(KubeObject, frozen=True):
+    pass
+
+
+class ServiceSpec(Struct, frozen=True):
+    selector: dict[str, str] | None = None
+
+
+class Service(KubeObject, frozen=True):
+    spec: ServiceSpec = ServiceSpec()
+
+
+class ReplicationControllerSpec(Struct, frozen=True):
+    replicas: int | None = None
+    selector: dict[str, str] | None = None
+
+
+class ReplicationController(KubeObject, frozen=True):
+    spec: ReplicationControllerSpec = ReplicationControllerSpec()
+
+
+class WorkloadSpec(Struct, frozen=True):
+    """What Deployment, ReplicaSet, StatefulSet, DaemonSet and Job have in common."""
+
+    replicas: int | None = None
+    selector: LabelSelector | None = None
+    template: dict[str, Any] | None = None
+    """The pod template as written: its pods must keep every field of it."""
+
+
+class ReplicaSet(KubeObject, frozen=True):
+    spec: WorkloadSpec = WorkloadSpec()
+
+
+class StatefulSet(KubeObject, frozen=True):
+    spec: WorkloadSpec = WorkloadSpec()
+
+
+class Deployment(KubeObject, frozen=True):
+    spec: WorkloadSpec = WorkloadSpec()
+
+
+class DaemonSet(KubeObject, frozen=True):
+    spec: WorkloadSpec = WorkloadSpec()
+
+
+class JobSpec(WorkloadSpec, frozen=True):
+    parallelism: int | None = None
+    completions: int | None = None
+
+
+class Job(KubeObject, frozen=True):
+    spec: JobSpec = JobSpec()
+
+
+class PodDisruptionBudgetSpec(Struct, frozen=True):
+    selector: LabelSelector | None = None
+    min_available: int | str | None = None
+    max_unavailable: int | str | None = None
+
+
+class PodDisruptionBudgetStatus(Struct, frozen=True):
+    disruptions_allowed: int = 0
+    disrupted_pods: dict[str, str] | None = None
+
+
+class PodDisruptionBudget(KubeObject, frozen=True):
+    spec: PodDisruptionBudgetSpec = PodDisruptionBudgetSpec()
+    status: PodDisruptionBudgetStatus = PodDisruptionBudgetStatus()
+
+
+class PriorityClass(KubeObject, frozen=True):
+    value: int = 0
+    global_default: bool = False
+    preemption_policy: str | None = None
+
+
+class RuntimeClassOverhead(Struct, frozen=True):
+    pod_fixed: Resources | None = None
+
+
+class RuntimeClass(KubeObject, frozen=True):
+    handler: str = ""
+    overhead: RuntimeClassOverhead | None = None

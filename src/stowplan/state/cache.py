@@ -1,0 +1,270 @@
+"""What the scheduler believes about the cluster: nodes, the pods on them, and pods on their way.
+
+A pod is Assumed when a decision was made and the cluster has not confirmed it yet, Added once the
+watch has shown it on its node.  Wrong transitions are errors and change nothing.  Mirrors
+kube-scheduler's `backend/cache/cache.go`; upstream's process exits are `CacheCorrupted` here.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from stowplan.errors import InternalError
+from stowplan.objects.node import Node
+from stowplan.objects.pod import Pod
+from stowplan.state.changes import Change
+from stowplan.state.images import ImageTable
+from stowplan.state.node_info import NodeInfo
+from stowplan.state.node_tree import NodeTree
+from stowplan.state.pod_info import PodInfo, kind_of
+
+
+class CacheError(Exception):
+    """A transition that the pod's state does not allow.  Nothing was changed."""
+
+
+class CacheCorrupted(InternalError):
+    """The cluster says something that cannot be: a pod changed its node.  Time to start afresh."""
+
+
+class _PodState:
+    __slots__ = ("assumed", "bound_at_s", "info")
+
+    def __init__(self, info: PodInfo, *, assumed: bool) -> None:
+        self.info = info
+        self.assumed = assumed
+        self.bound_at_s: float | None = None
+        """When binding finished, for assumed pods that may expire."""
+
+
+class Cache:
+    def __init__(self, *, assumed_ttl_s: float = 0) -> None:
+        self.nodes: dict[str, NodeInfo] = {}
+        """Ghosts included: nodes that only pods speak of."""
+        self.tree = NodeTree()
+        self.images = ImageTable()
+        self.assumed_ttl_s = assumed_ttl_s
+        """0: an assumed pod never expires."""
+        self._pods: dict[str, _PodState] = {}
+        self._assumed: dict[str, None] = {}
+        self._changes: list[tuple[Change, NodeInfo, Any]] = []
+        self._generation = 0
+
+    # -- pods -------------------------------------------------------------------------------
+
+    @property
+    def pod_count(self) -> int:
+        return len(self._pods)
+
+    @property
+    def assumed_count(self) -> int:
+        return len(self._assumed)
+
+    def assumed_uids(self) -> list[str]:
+        return list(self._assumed)
+
+    def pod(self, uid: str) -> PodInfo | None:
+        state = self._pods.get(uid)
+        return None if state is None else state.info
+
+    def pod_uids(self) -> list[str]:
+        return list(self._pods)
+
+    def is_assumed(self, uid: str) -> bool:
+        return uid in self._assumed
+
+    def assume_pod(self, info: PodInfo) -> None:
+        """Count the pod on the node it names, ahead of the cluster's word."""
+        uid = _key(info.pod)
+        if uid in self._pods:
+            raise CacheError(f"pod {uid}({info.key}) is in the cache, so can't be assumed")
+        self._pods[uid] = _PodState(info, assumed=True)
+        self._assumed[uid] = None
+        self._add_to_node(info)
+
+    def finish_binding(self, uid: str, now_s: float) -> None:
+        """From now on an assumed pod may expire, if pods expire at all."""
+        state = self._pods.get(uid)
+        if state is not None and state.assumed:
+            state.bound_at_s = now_s
+
+    def forget_pod(self, info: PodInfo) -> None:
+        """Undo `assume_pod`.  Forgetting a pod nobody knows is fine."""
+        uid = _key(info.pod)
+        state = self._pods.get(uid)
+        if state is None:
+            return
+        if state.info.node_name != info.node_name:
+            raise CacheError(
+                f"pod {uid}({info.key}) was assumed on {info.node_name} "
+                f"but assigned to {state.info.node_name}"
+            )
+        if not state.assumed:
+            raise CacheError(f"pod {uid}({info.key}) wasn't assumed so cannot be forgotten")
+        self._drop(uid, state)
+
+    def add_pod(self, pod: Pod) -> PodInfo:
+        """The cluster shows the pod on a node: confirm an assumed one, or learn of a new one."""
+        uid = _key(pod)
+        state = self._pods.get(uid)
+        if state is None:
+            info = PodInfo(pod)
+            self._pods[uid] = _PodState(info, assumed=False)
+            self._add_to_node(info)
+            return info
+        if not state.assumed:
+            raise CacheError(f"pod {uid}({state.info.key}) was already in added state")
+        info = PodInfo(pod, _same_kind(state.info, pod))
+        if info.node_name == state.info.node_name and info.kind is state.info.kind:
+            # Confirmed as assumed: the sums stand, only the object is newer.
+            self.nodes[info.node_name].pods[uid] = info
+        else:
+            self._remove_from_node(state.info)
+            self._add_to_node(info)
+        state.info, state.assumed, state.bound_at_s = info, False, None
+        del self._assumed[uid]
+        return info
+
+    def update_pod(self, pod: Pod) -> PodInfo:
+        uid = _key(pod)
+        state = self._pods.get(uid)
+        key = f"{pod.metadata.namespace}/{pod.metadata.name}"
+        if state is None:
+            raise CacheError(
+                f"pod {uid}({key}) is not added to scheduler cache, so cannot be updated"
+            )
+        if state.assumed:
+            raise CacheError(f"assumed pod {uid}({key}) should not be updated")
+        if state.info.node_name != pod.spec.node_name:
+            raise CacheCorrupted(
+                f"pod {uid}({key}) moved from node {state.info.node_name!r} "
+                f"to {pod.spec.node_name!r}"
+            )
+        info = PodInfo(pod)
+        if info.kind is state.info.kind:
+            self.nodes[info.node_name].pods[uid] = info
+        else:
+            self._remove_from_node(state.info)
+            self._add_to_node(info)
+        state.info = info
+        return info
+
+    def remove_pod(self, pod: Pod) -> None:
+        uid = _key(pod)
+        state = self._pods.get(uid)
+        if state is None:
+            raise CacheError(
+                f"pod {uid}({pod.metadata.namespace}/{pod.metadata.name}) is not found in "
+                "scheduler cache, so cannot be removed from it"
+            )
+        node_name = pod.spec.node_name
+        if node_name and node_name != state.info.node_name:
+            raise CacheCorrupted(
+                f"pod {uid}({state.info.key}) was removed from node {node_name!r}, "
+                f"but was on {state.info.node_name!r}"
+            )
+        self._drop(uid, state)
+
+    def expire_assumed(self, now_s: float) -> list[PodInfo]:
+        """Drop assumed pods whose binding finished longer ago than the time allowed."""
+        if self.assumed_ttl_s <= 0:
+            return []
+        expired = [
+            (uid, state)
+            for uid in self._assumed
+            if (state := self._pods[uid]).bound_at_s is not None
+            and now_s >= state.bound_at_s + self.assumed_ttl_s
+        ]
+        for uid, state in expired:
+            self._drop(uid, state)
+        return [state.info for _, state in expired]
+
+    def _drop(self, uid: str, state: _PodState) -> None:
+        del self._pods[uid]
+        self._assumed.pop(uid, None)
+        self._remove_from_node(state.info)
+
+    def _add_to_node(self, info: PodInfo) -> None:
+        node = self.nodes.get(info.node_name)
+        if node is None:
+            node = self.nodes[info.node_name] = NodeInfo(info.node_name)
+        node.add_pod(info)
+        self._changed(Change.POD_ADDED, node, info)
+
+    def _remove_from_node(self, info: PodInfo) -> None:
+        node = self.nodes[info.node_name]
+        known = node.pods[info.uid]
+        node.remove_pod(info)
+        self._changed(Change.POD_REMOVED, node, known)
+        if node.node is None and not node.pods:
+            del self.nodes[info.node_name]
+
+    # -- nodes ------------------------------------------------------------------------------
+
+    def add_node(self, node: Node) -> NodeInfo:
+        """Add a node or take in its update; pods already counted on it stay."""
+        name = node.metadata.name
+        info = self.nodes.get(name)
+        if info is None:
+            info = self.nodes[name] = NodeInfo(name)
+        if info.node is not None:
+            self.images.remove(info.node)
+        self.tree.add(node)
+        self.images.add(node)
+        info.set_node(node)
+        self._changed(Change.NODE_SET, info, tuple(info.pods.values()))
+        return info
+
+    def remove_node(self, name: str) -> None:
+        info = self.nodes.get(name)
+        if info is None or info.node is None:
+            raise CacheError(f"node {name} is not found")
+        self.images.remove(info.node)
+        self.tree.remove(name)
+        info.node = None
+        info.allocatable = {}
+        self._changed(Change.NODE_REMOVED, info, tuple(info.pods.values()))
+        if not info.pods:
+            del self.nodes[name]
+
+    # -- the node table's feed --------------------------------------------------------------
+
+    def _changed(self, change: Change, info: NodeInfo, payload: Any) -> None:
+        self._generation += 1
+        info.generation = self._generation
+        self._changes.append((change, info, payload))
+
+    def take_changes(self) -> list[tuple[Change, NodeInfo, Any]]:
+        """What changed since the last call, in order."""
+        changes, self._changes = self._changes, []
+        return changes
+
+
+def _key(pod: Pod) -> str:
+    uid = pod.metadata.uid
+    if not uid:
+        raise CacheError("cannot get cache key for pod with empty UID")
+    return uid
+
+
+def _same_kind(known: PodInfo, pod: Pod) -> Any:
+    """The known kind where it is plain to see that it still holds, else worked out anew."""
+    old, new = known.pod, pod
+    same = (
+        old.metadata.labels is new.metadata.labels
+        and old.spec.containers is new.spec.containers
+        and old.spec.volumes is new.spec.volumes
+        and old.spec.affinity is new.spec.affinity
+        and old.spec.tolerations is new.spec.tolerations
+        and old.spec.overhead is new.spec.overhead
+        and old.spec.resources is new.spec.resources
+        and old.metadata.deletion_timestamp is new.metadata.deletion_timestamp
+        and not new.status.container_statuses
+        and not new.status.resources
+        and not old.status.container_statuses
+        and not old.status.resources
+    )
+    return known.kind if same else kind_of(pod)
+
+
+__all__ = ["Cache", "CacheCorrupted", "CacheError"]

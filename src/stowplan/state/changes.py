@@ -1,0 +1,15 @@
+"""What the cache tells the node table: the short list of things that changed since last time."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+
+class Change(Enum):
+    NODE_SET = "node set"
+    """A node was added or updated; payload: the pods on it at that moment."""
+    NODE_REMOVED = "node removed"
+    """Payload: the pods still on it at that moment."""
+    POD_ADDED = "pod added"
+    """Payload: the pod."""
+    POD_REMOVED = "pod removed"

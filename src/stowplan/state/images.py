@@ -1,0 +1,62 @@
+"""Which images are on which nodes, for ImageLocality.
+
+As upstream has it: an image's size is what the first node to report it said, and a node's own
+entry remembers on how many nodes the image was when that entry was last copied.
+"""
+
+from __future__ import annotations
+
+from stowplan.objects.node import Node
+from stowplan.state.node_info import ImageState, NodeInfo
+
+
+class _Image:
+    __slots__ = ("nodes", "size_bytes")
+
+    def __init__(self, size_bytes: int) -> None:
+        self.size_bytes = size_bytes
+        self.nodes: set[str] = set()
+
+
+class ImageTable:
+    def __init__(self) -> None:
+        self._images: dict[str, _Image] = {}
+        self.version = 0
+        """Grows when an image comes to or leaves a node."""
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._images
+
+    def __len__(self) -> int:
+        return len(self._images)
+
+    def add(self, node: Node) -> None:
+        for image in node.status.images or ():
+            for name in image.names or ():
+                record = self._images.get(name)
+                if record is None:
+                    record = self._images[name] = _Image(image.size_bytes)
+                if node.metadata.name not in record.nodes:
+                    record.nodes.add(node.metadata.name)
+                    self.version += 1
+
+    def remove(self, node: Node) -> None:
+        for image in node.status.images or ():
+            for name in image.names or ():
+                record = self._images.get(name)
+                if record is not None and node.metadata.name in record.nodes:
+                    record.nodes.discard(node.metadata.name)
+                    self.version += 1
+                    if not record.nodes:
+                        del self._images[name]
+
+    def states_of(self, info: NodeInfo) -> dict[str, ImageState]:
+        node = info.node
+        if node is None or not node.status.images:
+            return {}
+        images = self._images
+        return {
+            name: ImageState(images[name].size_bytes, len(images[name].nodes))
+            for image in node.status.images
+            for name in image.names or ()
+        }

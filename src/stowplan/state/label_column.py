@@ -1,0 +1,72 @@
+"""One node label as a column: the value of every node as a small integer.
+
+Strings are compared once per distinct value; per node only integers are looked at.  This is what
+selectors, topology domains and zones are computed on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+ABSENT = -1
+
+
+class LabelColumn:
+    __slots__ = ("_ids", "_index", "_size", "key", "values", "version")
+
+    def __init__(self, key: str, capacity: int) -> None:
+        self.key = key
+        self.values: list[str] = []
+        """Distinct values seen; `ids` points into it."""
+        self._index: dict[str, int] = {}
+        self._ids: NDArray[np.int32] = np.full(capacity, ABSENT, np.int32)
+        self._size = 0
+        self.version = 0
+        """Grows whenever a node's value changes."""
+
+    @property
+    def ids(self) -> NDArray[np.int32]:
+        """Per row the number of its value in `values`, ABSENT where the node lacks the key."""
+        return self._ids[: self._size]
+
+    def id_of(self, value: str) -> int:
+        return self._index.get(value, ABSENT)
+
+    def resize(self, size: int, capacity: int) -> None:
+        if capacity > len(self._ids):
+            grown = np.full(capacity, ABSENT, np.int32)
+            grown[: len(self._ids)] = self._ids
+            self._ids = grown
+        self._size = size
+
+    def set(self, row: int, value: str | None) -> None:
+        number = ABSENT if value is None else self._number(value)
+        if self._ids[row] != number:
+            self._ids[row] = number
+            self.version += 1
+
+    def _number(self, value: str) -> int:
+        number = self._index.get(value)
+        if number is None:
+            number = self._index[value] = len(self.values)
+            self.values.append(value)
+        return number
+
+    def matches(self, accepts: Callable[[str | None], bool]) -> NDArray[np.bool_]:
+        """Per row, whether the predicate accepts its value: one Python call per distinct value.
+
+        The table has one slot more than there are values, which ABSENT (-1) reaches from behind.
+        """
+        table = np.fromiter(
+            (accepts(value) for value in (*self.values, None)), np.bool_, len(self.values) + 1
+        )
+        picked: NDArray[np.bool_] = table[self.ids]
+        return picked
+
+    @property
+    def is_worn(self) -> bool:
+        """Most values belong to nodes long gone: time to start afresh."""
+        return len(self.values) > 1024 and len(self.values) > 2 * self._size

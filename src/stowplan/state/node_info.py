@@ -1,0 +1,126 @@
+"""NodeInfo: one node with its pods, and the sums that scheduling asks for.
+
+The cache keeps one per node and counts here, in Python integers; the node table copies what
+changed into its columns.  Mirrors kube-scheduler's `framework/types.go`, NodeInfo.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from stowplan.objects.node import Node, Taint
+from stowplan.objects.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, allocatable
+from stowplan.state.pod_info import NO_LABELS, HostPort, PodInfo
+
+
+class ImageState(NamedTuple):
+    size_bytes: int
+    node_count: int
+
+
+class NodeInfo:
+    __slots__ = (
+        "allocatable",
+        "claim_refs",
+        "generation",
+        "image_states",
+        "name",
+        "node",
+        "nonzero_memory",
+        "nonzero_milli_cpu",
+        "pods",
+        "requested",
+        "row",
+        "used_ports",
+    )
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.node: Node | None = None
+        """None for a ghost: pods are known to be on it, the node itself is not."""
+        self.row = -1
+        """Its row in the node table; -1 while it has none."""
+        self.pods: dict[str, PodInfo] = {}
+        """By uid, in the order they came."""
+        self.allocatable: dict[str, int] = {}
+        self.requested: dict[str, int] = {CPU: 0, MEMORY: 0, EPHEMERAL_STORAGE: 0}
+        self.nonzero_milli_cpu = 0
+        self.nonzero_memory = 0
+        self.used_ports: set[HostPort] = set()
+        self.claim_refs: dict[str, int] = {}
+        self.image_states: dict[str, ImageState] = {}
+        self.generation = 0
+
+    @property
+    def labels(self) -> dict[str, str]:
+        node = self.node
+        return (node.metadata.labels or NO_LABELS) if node is not None else NO_LABELS
+
+    @property
+    def taints(self) -> list[Taint] | tuple[Taint, ...]:
+        node = self.node
+        return (node.spec.taints or ()) if node is not None else ()
+
+    @property
+    def allowed_pods(self) -> int:
+        return self.allocatable.get(PODS, 0)
+
+    def set_node(self, node: Node) -> None:
+        self.node = node
+        self.allocatable = allocatable(node)
+
+    def add_pod(self, pod: PodInfo) -> None:
+        self.pods[pod.uid] = pod
+        self._count(pod, 1)
+
+    def remove_pod(self, pod: PodInfo) -> None:
+        """Take off a pod that is on this node (by uid); the sums follow what was counted."""
+        known = self.pods.pop(pod.uid, None)
+        if known is None:
+            raise KeyError(f"no corresponding pod {pod.key} in pods of node {self.name}")
+        self._count(known, -1)
+
+    def _count(self, pod: PodInfo, sign: int) -> None:
+        kind = pod.kind
+        requested = self.requested
+        for name, amount in kind.running_requests.items():
+            requested[name] = requested.get(name, 0) + sign * amount
+        milli_cpu, memory = kind.nonzero_requests
+        self.nonzero_milli_cpu += sign * milli_cpu
+        self.nonzero_memory += sign * memory
+        if kind.host_ports:
+            # A set, as upstream has it: of two equal entries, removing one frees the port.
+            if sign > 0:
+                self.used_ports.update(kind.host_ports)
+            else:
+                self.used_ports.difference_update(kind.host_ports)
+        for key in kind.claim_keys:
+            count = self.claim_refs.get(key, 0) + sign
+            if count > 0:
+                self.claim_refs[key] = count
+            else:
+                self.claim_refs.pop(key, None)
+
+    def port_conflict(self, wanted: tuple[HostPort, ...]) -> bool:
+        """0.0.0.0 clashes with any address; another address with itself and 0.0.0.0."""
+        return any(
+            protocol == used_protocol
+            and port == used_port
+            and (ip == used_ip or "0.0.0.0" in (ip, used_ip))
+            for ip, protocol, port in wanted
+            for used_ip, used_protocol, used_port in self.used_ports
+        )
+
+    def clone(self) -> NodeInfo:
+        """A copy to try things out on; pods and node are shared, the sums are not."""
+        copy = NodeInfo(self.name)
+        copy.node, copy.row, copy.generation = self.node, self.row, self.generation
+        copy.pods = dict(self.pods)
+        copy.allocatable = self.allocatable
+        copy.requested = dict(self.requested)
+        copy.nonzero_milli_cpu = self.nonzero_milli_cpu
+        copy.nonzero_memory = self.nonzero_memory
+        copy.used_ports = set(self.used_ports)
+        copy.claim_refs = dict(self.claim_refs)
+        copy.image_states = self.image_states
+        return copy

@@ -1,0 +1,129 @@
+"""Every pod on a known node as two integers, its kind and its row.
+
+This is what a new `CountColumn` is built from: a count over all pods is one array look-up and one
+scatter, however many pods there are.  Also kept here: which affinity terms are in use, and which
+claims.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stowplan.state.pod_info import PodInfo, PodKind, Term
+
+Slots = NDArray[np.int32]
+
+
+class TermUse:
+    """The distinct terms of one sort (say, required anti-affinity) that running pods carry."""
+
+    __slots__ = ("terms", "version")
+
+    def __init__(self) -> None:
+        self.terms: dict[Term, int] = {}
+        """Term -> number of kinds (not pods) that carry it."""
+        self.version = 0
+        """Grows when a term appears or disappears."""
+
+    def add(self, term: Term, amount: int) -> None:
+        count = self.terms.get(term, 0) + amount
+        if count > 0:
+            if term not in self.terms:
+                self.version += 1
+            self.terms[term] = count
+        elif self.terms.pop(term, None) is not None:
+            self.version += 1
+
+
+class PodTable:
+    def __init__(self) -> None:
+        self.kinds: list[PodKind | None] = []
+        """By kind slot; None where a slot is free."""
+        self._kind_refs: list[int] = []
+        self._free_kinds: list[int] = []
+        self._kind_slots: Slots = np.full(256, -1, np.int32)
+        self._rows: Slots = np.full(256, -1, np.int32)
+        self._free: list[int] = []
+        self._slot_of: dict[str, int] = {}
+        self.required_anti_affinity = TermUse()
+        self.required_affinity = TermUse()
+        self.preferred_affinity = TermUse()
+        self.preferred_anti_affinity = TermUse()
+        self.claims: dict[str, int] = {}
+        """`namespace/claim` -> pods on nodes that mount it."""
+
+    def __len__(self) -> int:
+        return len(self._slot_of)
+
+    @property
+    def kind_slots(self) -> Slots:
+        """Per pod slot the slot of its kind, -1 where the slot is free."""
+        return self._kind_slots
+
+    @property
+    def rows(self) -> Slots:
+        return self._rows
+
+    def add(self, pod: PodInfo, row: int) -> None:
+        slot = self._free.pop() if self._free else len(self._slot_of)
+        if slot >= len(self._rows):
+            self._kind_slots = np.concatenate([self._kind_slots, np.full(slot, -1, np.int32)])
+            self._rows = np.concatenate([self._rows, np.full(slot, -1, np.int32)])
+        self._slot_of[pod.uid] = slot
+        self._rows[slot] = row
+        self._kind_slots[slot] = self._take_kind(pod.kind)
+        for key in pod.kind.claim_keys:
+            self.claims[key] = self.claims.get(key, 0) + 1
+
+    def remove(self, pod: PodInfo) -> bool:
+        slot = self._slot_of.pop(pod.uid, None)
+        if slot is None:
+            return False
+        self._kind_slots[slot] = self._rows[slot] = -1
+        self._free.append(slot)
+        self._drop_kind(pod.kind)
+        for key in pod.kind.claim_keys:
+            count = self.claims.get(key, 0) - 1
+            if count > 0:
+                self.claims[key] = count
+            else:
+                self.claims.pop(key, None)
+        return True
+
+    def _take_kind(self, kind: PodKind) -> int:
+        slot = kind.slot
+        if slot >= 0 and self.kinds[slot] is kind:
+            self._kind_refs[slot] += 1
+            return slot
+        if self._free_kinds:
+            slot = self._free_kinds.pop()
+            self.kinds[slot], self._kind_refs[slot] = kind, 1
+        else:
+            slot = len(self.kinds)
+            self.kinds.append(kind)
+            self._kind_refs.append(1)
+        kind.slot = slot
+        self._count_terms(kind, 1)
+        return slot
+
+    def _drop_kind(self, kind: PodKind) -> None:
+        slot = kind.slot
+        self._kind_refs[slot] -= 1
+        if self._kind_refs[slot] == 0:
+            self.kinds[slot] = None
+            kind.slot = -1
+            self._free_kinds.append(slot)
+            self._count_terms(kind, -1)
+
+    def _count_terms(self, kind: PodKind, amount: int) -> None:
+        if not kind.has_pod_affinity:
+            return
+        for use, terms in (
+            (self.required_anti_affinity, kind.required_anti_affinity),
+            (self.required_affinity, kind.required_affinity),
+            (self.preferred_affinity, kind.preferred_affinity),
+            (self.preferred_anti_affinity, kind.preferred_anti_affinity),
+        ):
+            for term in set(terms):
+                use.add(term, amount)

@@ -1,0 +1,1 @@
+"""Tests mirror the rooms; beside them `conformance`, `simulation`, `e2e`, and `house` rules."""

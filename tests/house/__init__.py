@@ -1,0 +1,1 @@
+"""The house itself: its rules, and the small rooms everybody uses."""
