@@ -111,11 +111,11 @@ def _merge_map(target: dict[str, Any], patch: dict[str, Any], kind: str, field: 
         raise BadRequest(f"unknown patch directive: {directive!r}")
     result = dict(target)
     if "$retainKeys" in patch:
-        retained = set(patch["$retainKeys"])
+        retained = _list_of(patch, "$retainKeys")
         result = {key: value for key, value in result.items() if key in retained}
     for key, value in patch.items():
         if key.startswith("$"):
-            _apply_directive(result, key, value)
+            _apply_directive(result, patch, key)
         elif value is None:
             result.pop(key, None)
         elif isinstance(value, dict):
@@ -127,11 +127,19 @@ def _merge_map(target: dict[str, Any], patch: dict[str, Any], kind: str, field: 
     return result
 
 
-def _apply_directive(result: dict[str, Any], key: str, value: Any) -> None:
+def _apply_directive(result: dict[str, Any], patch: dict[str, Any], key: str) -> None:
     """Carry out `$deleteFromPrimitiveList`; `$setElementOrder` asks for order only."""
     name, _, field = key.partition("/")
     if name == "$deleteFromPrimitiveList" and isinstance(result.get(field), list):
-        result[field] = [item for item in result[field] if item not in value]
+        unwanted = _list_of(patch, key)
+        result[field] = [item for item in result[field] if item not in unwanted]
+
+
+def _list_of(patch: dict[str, Any], directive: str) -> list[Any]:
+    value = patch[directive]
+    if not isinstance(value, list):
+        raise BadRequest(f"{directive} must be a list, not {_type_of(value)}")
+    return value
 
 
 def _merge_child(old: Any, value: dict[str, Any], kind: str, field: str, key: str) -> Any:
@@ -143,26 +151,39 @@ def _merge_child(old: Any, value: dict[str, Any], kind: str, field: str, key: st
 def _merge_list(old: Any, value: list[Any], kind: str, field: str, key: str) -> list[Any]:
     before = old if isinstance(old, list) else []
     if (field, key) in PRIMITIVE_SETS:
-        return before + [item for item in dict.fromkeys(value) if item not in before]
+        union = list(before)
+        for item in value:
+            if item not in union:
+                union.append(item)
+        return union
     owner = "containers" if field in _SAME_AS_CONTAINERS else field
     merge_key = MERGE_KEYS.get((owner, key))
     if merge_key is None:
         return value
-    if any(isinstance(item, dict) and item.get("$patch") == "replace" for item in value):
-        return [item for item in value if item.get("$patch") != "replace"]
+    if any(_is_directive(item, "replace") for item in value):
+        return [item for item in value if not _is_directive(item, "replace")]
     merged = list(before)
     for item in value:
         _merge_item(merged, item, merge_key, kind, key)
     return merged
 
 
+def _is_directive(item: Any, directive: str) -> bool:
+    return isinstance(item, dict) and item.get("$patch") == directive
+
+
 def _merge_item(merged: list[Any], item: Any, merge_key: str, kind: str, field: str) -> None:
     if not isinstance(item, dict) or merge_key not in item:
         raise BadRequest(f"map: {item} does not contain declared merge key: {merge_key}")
     position = next(
-        (n for n, old in enumerate(merged) if old.get(merge_key) == item[merge_key]), None
+        (
+            n
+            for n, old in enumerate(merged)
+            if isinstance(old, dict) and old.get(merge_key) == item[merge_key]
+        ),
+        None,
     )
-    if item.get("$patch") == "delete":
+    if _is_directive(item, "delete"):
         if position is not None:
             del merged[position]
     elif position is None:

@@ -105,17 +105,16 @@ def parse_field_selector(text: str) -> list[tuple[str, str, str]]:
     [('spec.nodeName', '=', 'n1'), ('status.phase', '!=', 'Failed')]
     """
     terms = []
-    for term in _split(text):
-        if not term:
-            continue
+    for term in filter(None, _split(text)):
         for operator in ("!=", "==", "="):
             field, found, value = term.partition(operator)
             if found:
-                terms.append((field.strip(), operator[0] + operator[1:].strip("="), value))
+                operation = "!=" if operator == "!=" else "="
+                terms.append((field.strip(), operation, _unescape(value)))
                 break
         else:
             raise BadRequest(f"invalid selector: '{text}'; can't understand '{term}'")
-    return [(field, "!=" if op == "!" else op, _unescape(value)) for field, op, value in terms]
+    return terms
 
 
 def _split(text: str) -> list[str]:

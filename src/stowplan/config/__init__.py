@@ -1,1 +1,124 @@
-"""x."""
+"""KubeSchedulerConfiguration: read, complete, validate, expand and write it.
+
+`load_config` is the way in; `expand_all` says which plugins run where.  The structs are in
+`types`, the steps of loading in `load`, one module each.
+"""
+
+from __future__ import annotations
+
+from stowplan.config.defaults import (
+    IN_TREE_PLUGINS,
+    SYSTEM_SPREAD_CONSTRAINTS,
+    default_args,
+    default_plugins,
+    with_defaults,
+)
+from stowplan.config.duration import Duration
+from stowplan.config.feature_gates import (
+    DEFAULT_GATES,
+    DEPENDENCIES,
+    GATES,
+    FeatureGates,
+    Gate,
+    Stage,
+    parse_feature_gates,
+)
+from stowplan.config.load import load_config
+from stowplan.config.merge import (
+    NOT_IMPLEMENTED,
+    POINTS,
+    ExpandedPlugins,
+    Implements,
+    expand,
+    expand_all,
+    merge_plugins,
+    profile_error,
+)
+from stowplan.config.types import (
+    API_VERSION,
+    ARGS_BY_PLUGIN,
+    KIND,
+    ClientConnection,
+    DefaultPreemptionArgs,
+    DynamicResourcesArgs,
+    Extender,
+    ExtenderManagedResource,
+    ExtenderTLSConfig,
+    InterPodAffinityArgs,
+    LeaderElection,
+    NodeAffinityArgs,
+    NodeResourcesBalancedAllocationArgs,
+    NodeResourcesFitArgs,
+    PluginArgs,
+    PluginConfig,
+    PluginRef,
+    Plugins,
+    PluginSet,
+    PodTopologySpreadArgs,
+    Profile,
+    RequestedToCapacityRatioParam,
+    ResourceSpec,
+    SchedulerConfig,
+    ScoringStrategy,
+    UtilizationShapePoint,
+    VolumeBindingArgs,
+)
+from stowplan.config.validate import args_problems, leader_elector_problem, problems
+from stowplan.config.write import to_dict, to_yaml
+
+__all__ = [
+    "API_VERSION",
+    "ARGS_BY_PLUGIN",
+    "DEFAULT_GATES",
+    "DEPENDENCIES",
+    "GATES",
+    "IN_TREE_PLUGINS",
+    "KIND",
+    "NOT_IMPLEMENTED",
+    "POINTS",
+    "SYSTEM_SPREAD_CONSTRAINTS",
+    "ClientConnection",
+    "DefaultPreemptionArgs",
+    "Duration",
+    "DynamicResourcesArgs",
+    "ExpandedPlugins",
+    "Extender",
+    "ExtenderManagedResource",
+    "ExtenderTLSConfig",
+    "FeatureGates",
+    "Gate",
+    "Implements",
+    "InterPodAffinityArgs",
+    "LeaderElection",
+    "NodeAffinityArgs",
+    "NodeResourcesBalancedAllocationArgs",
+    "NodeResourcesFitArgs",
+    "PluginArgs",
+    "PluginConfig",
+    "PluginRef",
+    "PluginSet",
+    "Plugins",
+    "PodTopologySpreadArgs",
+    "Profile",
+    "RequestedToCapacityRatioParam",
+    "ResourceSpec",
+    "SchedulerConfig",
+    "ScoringStrategy",
+    "Stage",
+    "UtilizationShapePoint",
+    "VolumeBindingArgs",
+    "args_problems",
+    "default_args",
+    "default_plugins",
+    "expand",
+    "expand_all",
+    "leader_elector_problem",
+    "load_config",
+    "merge_plugins",
+    "parse_feature_gates",
+    "problems",
+    "profile_error",
+    "to_dict",
+    "to_yaml",
+    "with_defaults",
+]

@@ -25,24 +25,22 @@ Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1, title="int64")]
 Float32 = Annotated[float, msgspec.Meta(title="float32")]
 
 
-class Config(
-    msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True
-):
+class Config(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
     """The base of every struct here: camelCase in the file, unknown keys refused."""
 
 
-class PluginRef(Config):
+class PluginRef(Config, frozen=True):
     name: str = ""
     weight: Int32 = 0
     """Only score and placementScore read it; 0 means 1."""
 
 
-class PluginSet(Config):
+class PluginSet(Config, frozen=True):
     enabled: list[PluginRef] = []
     disabled: list[PluginRef] = []
 
 
-class Plugins(Config):
+class Plugins(Config, frozen=True):
     pre_enqueue: PluginSet = PluginSet()
     queue_sort: PluginSet = PluginSet()
     pre_filter: PluginSet = PluginSet()
@@ -72,66 +70,66 @@ class Plugins(Config):
         return {plugin.name for _, plugins in self.sets() for plugin in plugins.enabled}
 
 
-class UtilizationShapePoint(Config):
+class UtilizationShapePoint(Config, frozen=True):
     utilization: Int32 = 0
     score: Int32 = 0
 
 
-class ResourceSpec(Config):
+class ResourceSpec(Config, frozen=True):
     name: str = ""
     weight: Int64 = 0
     """0 becomes 1."""
 
 
-class RequestedToCapacityRatioParam(Config):
+class RequestedToCapacityRatioParam(Config, frozen=True):
     shape: list[UtilizationShapePoint] | None = None
 
 
-class ScoringStrategy(Config):
+class ScoringStrategy(Config, frozen=True):
     type: str = ""
     """LeastAllocated, MostAllocated or RequestedToCapacityRatio; no default in a given object."""
     resources: list[ResourceSpec] = []
     requested_to_capacity_ratio: RequestedToCapacityRatioParam | None = None
 
 
-class DefaultPreemptionArgs(Config):
+class DefaultPreemptionArgs(Config, frozen=True):
     min_candidate_nodes_percentage: Int32 = 10
     min_candidate_nodes_absolute: Int32 = 100
 
 
-class InterPodAffinityArgs(Config):
+class InterPodAffinityArgs(Config, frozen=True):
     hard_pod_affinity_weight: Int32 = 1
     ignore_preferred_terms_of_existing_pods: bool = False
 
 
-class NodeAffinityArgs(Config):
+class NodeAffinityArgs(Config, frozen=True):
     added_affinity: NodeAffinity | None = None
     """ANDed onto the affinity of every pod of the profile."""
 
 
-class NodeResourcesFitArgs(Config):
+class NodeResourcesFitArgs(Config, frozen=True):
     ignored_resources: list[str] = []
     ignored_resource_groups: list[str] = []
     scoring_strategy: ScoringStrategy | None = None
     """None only before defaulting."""
 
 
-class NodeResourcesBalancedAllocationArgs(Config):
+class NodeResourcesBalancedAllocationArgs(Config, frozen=True):
     resources: list[ResourceSpec] = []
 
 
-class PodTopologySpreadArgs(Config):
+class PodTopologySpreadArgs(Config, frozen=True):
     default_constraints: list[TopologySpreadConstraint] = []
     defaulting_type: str = ""
     """System or List; `defaults.SYSTEM_SPREAD_CONSTRAINTS` is what System means."""
 
 
-class VolumeBindingArgs(Config):
+class VolumeBindingArgs(Config, frozen=True):
     bind_timeout_seconds: Int64 = 600
     shape: list[UtilizationShapePoint] | None = None
 
 
-class DynamicResourcesArgs(Config):
+class DynamicResourcesArgs(Config, frozen=True):
     filter_timeout: Duration | None = None
     """Per node; zero is no limit."""
     binding_timeout: Duration | None = None
@@ -161,13 +159,13 @@ ARGS_BY_PLUGIN: dict[str, type[Config]] = {
 """The plugins whose args have a kind of their own, `<plugin>Args`."""
 
 
-class PluginConfig(Config):
+class PluginConfig(Config, frozen=True):
     name: str = ""
     args: Any = None
     """A struct for a plugin of `ARGS_BY_PLUGIN`; of any other, what the file says, untouched."""
 
 
-class Profile(Config):
+class Profile(Config, frozen=True):
     scheduler_name: str = ""
     percentage_of_nodes_to_score: Int32 | None = None
     """None: the value of the whole configuration."""
@@ -179,7 +177,7 @@ class Profile(Config):
         return next((entry.args for entry in self.plugin_config if entry.name == plugin), None)
 
 
-class LeaderElection(Config):
+class LeaderElection(Config, frozen=True):
     leader_elect: bool = True
     lease_duration: Duration = Duration()
     renew_deadline: Duration = Duration()
@@ -189,7 +187,7 @@ class LeaderElection(Config):
     resource_namespace: str = ""
 
 
-class ClientConnection(Config):
+class ClientConnection(Config, frozen=True):
     kubeconfig: str = ""
     """Empty, and no --master: the configuration of the pod this runs in."""
     accept_content_types: str = ""
@@ -199,12 +197,12 @@ class ClientConnection(Config):
     burst: Int32 = 0
 
 
-class ExtenderManagedResource(Config):
+class ExtenderManagedResource(Config, frozen=True):
     name: str = ""
     ignored_by_scheduler: bool = False
 
 
-class ExtenderTLSConfig(Config):
+class ExtenderTLSConfig(Config, frozen=True):
     """`*_data` is PEM, base64 in the file, and beats `*_file`."""
 
     insecure: bool = False
@@ -217,7 +215,7 @@ class ExtenderTLSConfig(Config):
     ca_data: bytes = b""
 
 
-class Extender(Config):
+class Extender(Config, frozen=True):
     url_prefix: str = ""
     filter_verb: str = ""
     preempt_verb: str = ""
@@ -237,13 +235,13 @@ class Extender(Config):
         return self.http_timeout if self.http_timeout.ns else Duration.of_seconds(5)
 
 
-class SchedulerConfig(Config):
+class SchedulerConfig(Config, frozen=True):
     parallelism: Int32 = 16
     leader_election: LeaderElection = LeaderElection()
     client_connection: ClientConnection = ClientConnection()
     enable_profiling: bool = True
     enable_contention_profiling: bool | None = None
-    """None after defaulting: profiling is off, and nobody asked for this."""
+    """None only before defaulting: then it is on where profiling is."""
     percentage_of_nodes_to_score: Int32 = 0
     """0: adaptive."""
     pod_initial_backoff_seconds: Int64 = 1

@@ -95,6 +95,8 @@ class Nominate:
 class PostFilterResult:
     nominate: Nominate | None = None
     """None leaves the nomination alone."""
+    victims: tuple[PodInfo, ...] = ()
+    """Pods to evict from the nominated node, most important first."""
 
 
 @runtime_checkable
@@ -219,6 +221,7 @@ def _has_methods(plugin: type, protocol: type) -> bool:
 class PluginSet:
     """A profile's plugins per extension point, in the order they run."""
 
+    queue_sort: QueueSort
     pre_enqueue: tuple[PreEnqueue, ...] = ()
     pre_filter: tuple[PreFilter, ...] = ()
     filter: tuple[Any, ...] = ()
@@ -231,3 +234,5 @@ class PluginSet:
     bind: tuple[Bind, ...] = ()
     post_bind: tuple[PostBind, ...] = ()
     weights: dict[str, int] = field(default_factory=dict)
+    instances: dict[str, Any] = field(default_factory=dict)
+    """Every plugin of the profile by name, whatever points it is at."""

@@ -11,21 +11,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from stowplan.objects.labels import (
-    IN,
-    NOT_IN,
-    Requirement,
-    Selector,
-    SelectorError,
-    make_requirement,
-    selector_from_map,
-)
+from stowplan.objects.labels import selector_from_map
 from stowplan.objects.pod import (
     NodeSelector,
     NodeSelectorRequirement,
     NodeSelectorTerm,
     Pod,
     PreferredSchedulingTerm,
+)
+from stowplan.objects.selectors import (
+    IN,
+    NOT_IN,
+    Requirement,
+    Selector,
+    SelectorError,
+    make_requirement,
 )
 
 METADATA_NAME = "metadata.name"

@@ -10,6 +10,7 @@ from stowplan.objects.base import (
     Condition,
     KubeObject,
     LabelSelector,
+    ObjectMeta,
     Resources,
     Struct,
 )
@@ -167,6 +168,11 @@ class VolumeById(Struct, frozen=True):
     volume_id: str = msgspec.field(default="", name="volumeID")
 
 
+class AzureDisk(Struct, frozen=True):
+    disk_name: str = ""
+    disk_uri: str = msgspec.field(default="", name="diskURI")
+
+
 class ImageVolumeSource(Struct, frozen=True):
     reference: str = ""
 
@@ -181,11 +187,17 @@ class Volume(Struct, frozen=True):
     iscsi: ISCSIVolume | None = None
     csi: CSIVolumeSource | None = None
     cinder: VolumeById | None = None
-    azure_disk: VolumeById | None = None
+    azure_disk: AzureDisk | None = None
     azure_file: VolumeById | None = None
     vsphere_volume: VolumeById | None = None
     portworx_volume: VolumeById | None = None
     image: ImageVolumeSource | None = None
+
+
+class PodResourceClaim(Struct, frozen=True):
+    name: str = ""
+    resource_claim_name: str | None = None
+    resource_claim_template_name: str | None = None
 
 
 class PodSpec(Struct, frozen=True):
@@ -204,11 +216,19 @@ class PodSpec(Struct, frozen=True):
     preemption_policy: str | None = None
     overhead: Resources | None = None
     resources: ResourceRequirements | None = None
+    resource_claims: list[PodResourceClaim] | None = None
     restart_policy: str = ""
     runtime_class_name: str | None = None
     host_network: bool = False
     host_users: bool | None = None
     termination_grace_period_seconds: int | None = None
+
+
+class PodTemplate(Struct, frozen=True):
+    """What a workload makes its pods of."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: PodSpec = PodSpec()
 
 
 class ContainerStatus(Struct, frozen=True):

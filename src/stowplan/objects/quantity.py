@@ -91,7 +91,8 @@ def _divide_up(value: int, places: int) -> int:
     if places == 0:
         return value
     # More places than digits give 1 (or 0) whatever their number.
-    return -(-value // 10 ** min(places, value.bit_length() + 1))
+    divisor: int = 10 ** min(places, value.bit_length() + 1)
+    return -(-value // divisor)
 
 
 def _error(quantity: Quantity) -> QuantityError:

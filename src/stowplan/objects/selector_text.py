@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from stowplan.objects.labels import (
+from stowplan.objects.selectors import (
     DOES_NOT_EXIST,
     EVERYTHING,
     EXISTS,

@@ -14,6 +14,7 @@ from stowplan.objects.base import (
 )
 from stowplan.objects.pod import (
     AWSElasticBlockStore,
+    AzureDisk,
     GCEPersistentDisk,
     ISCSIVolume,
     NodeSelector,
@@ -46,7 +47,7 @@ class PersistentVolumeSpec(Struct, frozen=True):
     rbd: RBDVolume | None = None
     iscsi: ISCSIVolume | None = None
     cinder: VolumeById | None = None
-    azure_disk: VolumeById | None = None
+    azure_disk: AzureDisk | None = None
     azure_file: VolumeById | None = None
     vsphere_volume: VolumeById | None = None
     portworx_volume: VolumeById | None = None

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from stowplan.objects.base import KubeObject, LabelSelector, Resources, Struct
+from stowplan.objects.base import Condition, KubeObject, LabelSelector, Resources, Struct
+from stowplan.objects.storage import PersistentVolumeClaim
 
 
 class Namespace(KubeObject, frozen=True):
@@ -41,8 +42,17 @@ class ReplicaSet(KubeObject, frozen=True):
     spec: WorkloadSpec = WorkloadSpec()
 
 
+class StatefulSetOrdinals(Struct, frozen=True):
+    start: int = 0
+
+
+class StatefulSetSpec(WorkloadSpec, frozen=True):
+    ordinals: StatefulSetOrdinals | None = None
+    volume_claim_templates: list[PersistentVolumeClaim] | None = None
+
+
 class StatefulSet(KubeObject, frozen=True):
-    spec: WorkloadSpec = WorkloadSpec()
+    spec: StatefulSetSpec = StatefulSetSpec()
 
 
 class Deployment(KubeObject, frozen=True):
@@ -56,10 +66,17 @@ class DaemonSet(KubeObject, frozen=True):
 class JobSpec(WorkloadSpec, frozen=True):
     parallelism: int | None = None
     completions: int | None = None
+    completion_mode: str | None = None
+    suspend: bool | None = None
+
+
+class JobStatus(Struct, frozen=True):
+    conditions: list[Condition] | None = None
 
 
 class Job(KubeObject, frozen=True):
     spec: JobSpec = JobSpec()
+    status: JobStatus = JobStatus()
 
 
 class PodDisruptionBudgetSpec(Struct, frozen=True):

@@ -11,12 +11,12 @@ from typing import Any
 
 from stowplan.errors import InternalError
 from stowplan.objects.node import Node
-from stowplan.objects.pod import Pod
+from stowplan.objects.pod import Pod, PodSpec
 from stowplan.state.changes import Change
 from stowplan.state.images import ImageTable
 from stowplan.state.node_info import NodeInfo
 from stowplan.state.node_tree import NodeTree
-from stowplan.state.pod_info import PodInfo, kind_of
+from stowplan.state.pod_info import PodInfo, PodKind, kind_of
 
 
 class CacheError(Exception):
@@ -247,22 +247,23 @@ def _key(pod: Pod) -> str:
     return uid
 
 
-def _same_kind(known: PodInfo, pod: Pod) -> Any:
-    """The known kind where it is plain to see that it still holds, else worked out anew."""
+_SHARED = tuple(name for name in PodSpec.__struct_fields__ if name != "node_name")
+
+
+def _same_kind(known: PodInfo, pod: Pod) -> PodKind:
+    """The known kind where it is plain to see that it still holds, else worked out anew.
+
+    A bind in this process changes the node's name and shares everything else with the object
+    before, so a look at identities saves encoding the pod.
+    """
     old, new = known.pod, pod
     same = (
         old.metadata.labels is new.metadata.labels
-        and old.spec.containers is new.spec.containers
-        and old.spec.volumes is new.spec.volumes
-        and old.spec.affinity is new.spec.affinity
-        and old.spec.tolerations is new.spec.tolerations
-        and old.spec.overhead is new.spec.overhead
-        and old.spec.resources is new.spec.resources
+        and old.metadata.owner_references is new.metadata.owner_references
         and old.metadata.deletion_timestamp is new.metadata.deletion_timestamp
-        and not new.status.container_statuses
-        and not new.status.resources
-        and not old.status.container_statuses
-        and not old.status.resources
+        and old.status.container_statuses is new.status.container_statuses
+        and old.status.resources is new.status.resources
+        and all(getattr(old.spec, name) is getattr(new.spec, name) for name in _SHARED)
     )
     return known.kind if same else kind_of(pod)
 

@@ -22,13 +22,13 @@ class LabelColumn:
         self.values: list[str] = []
         """Distinct values seen; `ids` points into it."""
         self._index: dict[str, int] = {}
-        self._ids: NDArray[np.int32] = np.full(capacity, ABSENT, np.int32)
+        self._ids: NDArray[np.intp] = np.full(capacity, ABSENT, np.intp)
         self._size = 0
         self.version = 0
         """Grows whenever a node's value changes."""
 
     @property
-    def ids(self) -> NDArray[np.int32]:
+    def ids(self) -> NDArray[np.intp]:
         """Per row the number of its value in `values`, ABSENT where the node lacks the key."""
         return self._ids[: self._size]
 
@@ -37,7 +37,7 @@ class LabelColumn:
 
     def resize(self, size: int, capacity: int) -> None:
         if capacity > len(self._ids):
-            grown = np.full(capacity, ABSENT, np.int32)
+            grown = np.full(capacity, ABSENT, np.intp)
             grown[: len(self._ids)] = self._ids
             self._ids = grown
         self._size = size

@@ -5,7 +5,7 @@ and never write them.  A removed node leaves a hole that `alive` masks until ano
 the row.
 
 Every row carries the version of its last change, of any sort and of its node object alone, so
-that whatever is kept per row (`framework.kept`, `RowSet`, `CountColumn`) catches up by looking at
+that whatever is kept per row (`framework.kept`, `RowSet`, `DomainCounts`) catches up by looking at
 those rows only.
 """
 
@@ -19,15 +19,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stowplan.objects.node import Node, Taint
-from stowplan.state.counts import CountColumn, DomainCounts, Weigh
 from stowplan.state.changes import Change
+from stowplan.state.count_index import CountIndex
 from stowplan.state.images import ImageTable
 from stowplan.state.label_column import LabelColumn
 from stowplan.state.node_info import NodeInfo
 from stowplan.state.node_tree import NodeTree
 from stowplan.state.pod_info import HostPort, PodInfo
 from stowplan.state.pod_table import PodTable
-from stowplan.state.row_set import Member, RowSet
+from stowplan.state.row_set import ALL_NODES, Member, RowSet, all_nodes
 
 if TYPE_CHECKING:
     from stowplan.state.cache import Cache
@@ -36,13 +36,11 @@ Ints = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 Rows = NDArray[np.intp]
 
-ALL_NODES = "all nodes"
-
 _LOG_MAX = 4096
 """Changed rows remembered one by one; further back, versions are compared over the whole table."""
 
 _KEPT_MAX = 1024
-"""Columns of each sort kept for selectors in use; the least recently used goes first."""
+"""Row sets and images kept; the oldest goes first."""
 
 
 class NodeTable:
@@ -58,6 +56,8 @@ class NodeTable:
         self.node_version = 0
         """Grows when a node object changes; pods coming and going leave it alone."""
         self.pods = PodTable()
+        self.counts = CountIndex(self)
+        """Pods of every sort somebody asks for, per node and per topology domain."""
         self.taint_lists: list[tuple[Taint, ...]] = []
         self.feature_lists: list[frozenset[str]] = []
         self._taint_index: dict[tuple[Any, ...], int] = {}
@@ -70,8 +70,6 @@ class NodeTable:
         self._allocatable: dict[str, Ints] = {}
         self._requested: dict[str, Ints] = {}
         self._labels: dict[str, LabelColumn] = {}
-        self._counts: dict[Hashable, CountColumn] = {}
-        self._domains: dict[Hashable, DomainCounts] = {}
         self._row_sets: dict[Hashable, RowSet] = {}
         self._ports: dict[tuple[str, int], dict[str, Mask]] = {}
         self._row_ports: dict[int, frozenset[tuple[str, str, int]]] = {}
@@ -80,7 +78,6 @@ class NodeTable:
         self._order: Rows = np.zeros(0, np.intp)
         self._order_version = -1
         self._membership = 0
-        self._counts_version = 0
         self._tree = NodeTree()
         self._image_table = ImageTable()
         self._grow(64)
@@ -157,9 +154,7 @@ class NodeTable:
                     column.set(row, info.labels.get(key))
             column.version = self.node_version
             self._labels[key] = column
-            self._domains = {k: d for k, d in self._domains.items() if d.label.key != key}
-            for counts in self._counts.values():
-                counts.domains = [d for d in counts.domains if d.label.key != key]
+            self.counts.forget_label(key)
         return column
 
     def rows_of(self, names: frozenset[str]) -> Rows:
@@ -212,43 +207,7 @@ class NodeTable:
 
     @property
     def all_rows(self) -> RowSet:
-        return self.row_set(ALL_NODES, lambda table, rows: np.ones(len(rows), np.bool_))
-
-    def counts(self, key: Hashable, weigh: Weigh) -> CountColumn:
-        """Pods per node, counted by `weigh`; equal keys must mean equal functions."""
-        column = self._counts.get(key)
-        if column is None:
-            column = CountColumn(weigh, self.capacity)
-            column.resize(self.size, self.capacity)
-            column.build(self.pods.kinds, self.pods.kind_slots, self.pods.rows)
-            self._forget_domains_of(_keep(self._counts, key, column))
-            self._counts_version += 1
-        return column
-
-    def domain_counts(
-        self, key: Hashable, weigh: Weigh, topology_key: str, rows: RowSet, rows_key: Hashable
-    ) -> DomainCounts:
-        """Pods per value of `topology_key`, over the nodes of a row set."""
-        full_key = (key, topology_key, rows_key)
-        label = self.label(topology_key)
-        found = self._domains.get(full_key)
-        if found is None or found.rows is not rows or found.label is not label:
-            column = self.counts(key, weigh)
-            found = DomainCounts(column, label, rows)
-            column.domains.append(found)
-            self._forget_domain(_keep(self._domains, full_key, found))
-        found.refresh()
-        return found
-
-    def _forget_domains_of(self, column: CountColumn | None) -> None:
-        if column is not None:
-            self._domains = {k: d for k, d in self._domains.items() if d.column is not column}
-            self._counts_version += 1
-
-    @staticmethod
-    def _forget_domain(domain: DomainCounts | None) -> None:
-        if domain is not None and domain in domain.column.domains:
-            domain.column.domains.remove(domain)
+        return self.row_set(ALL_NODES, all_nodes)
 
     # -- what changed -----------------------------------------------------------------------
 
@@ -313,15 +272,7 @@ class NodeTable:
             self.pods.add(pod, row)
         else:
             self.pods.remove(pod)
-        if not self._counts:
-            return
-        kept = pod.kind.kept
-        counted = kept.get(self)
-        if counted is None or counted[0] != self._counts_version:
-            columns = [(c, w) for c in self._counts.values() if (w := c.weigh(pod.kind))]
-            counted = kept[self] = (self._counts_version, columns)
-        for column, weight in counted[1]:
-            column.add(row, sign * weight)
+        self.counts.count(pod.kind, row, sign)
 
     def _take_row(self, info: NodeInfo) -> None:
         if self._free:
@@ -335,8 +286,9 @@ class NodeTable:
             self.infos.append(None)
             self._nodes.append(None)
             self._image_versions.append(-1)
-            for column in (*self._labels.values(), *self._counts.values()):
+            for column in self._labels.values():
                 column.resize(self.size, self.capacity)
+            self.counts.resize(self.size, self.capacity)
         info.row = row
         self.names[row], self.infos[row], self._nodes[row] = info.name, info, None
         self.row_of[info.name] = row
@@ -350,8 +302,6 @@ class NodeTable:
             return
         for pod in pods:
             self._count_pod(pod, row, -1)
-        for counts in self._counts.values():
-            counts.clear_row(row)
         info.row = -1
         del self.row_of[info.name]
         self.names[row], self.infos[row], self._nodes[row] = "", None, None

@@ -1,12 +1,14 @@
 """The cluster's objects other than pods and nodes, as the informers last saw them.
 
 Plugins look things up here by key.  A version per kind tells a plugin whether what it derived
-from objects of that kind is still true.
+from objects of that kind is still true, and `changed_since` what to look at again.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping
+from itertools import islice
 from typing import Any, TypeVar, cast
 
 from stowplan.objects.base import KubeObject
@@ -14,32 +16,52 @@ from stowplan.objects.kinds import KIND_BY_STRUCT, Kind
 
 Object = TypeVar("Object", bound=KubeObject)
 
+_LOG_MAX = 4096
+"""Changed keys remembered per kind; who is further behind has to look at everything."""
+
+_NONE: Mapping[str, Any] = {}
+
 
 class ObjectIndex:
     def __init__(self) -> None:
-        self._by_kind: dict[Kind, dict[str, KubeObject]] = {}
-        self._versions: dict[Kind, int] = {}
+        self._by_struct: dict[type[KubeObject], dict[str, KubeObject]] = {}
+        self._versions: dict[type[KubeObject], int] = {}
+        self._logs: dict[type[KubeObject], deque[str]] = {}
 
     def put(self, obj: KubeObject) -> None:
-        kind = KIND_BY_STRUCT[type(obj)]
-        self._by_kind.setdefault(kind, {})[obj.key] = obj
-        self._versions[kind] = self._versions.get(kind, 0) + 1
+        struct, key = type(obj), obj.key
+        self._by_struct.setdefault(struct, {})[key] = obj
+        self._changed(struct, key)
 
     def remove(self, obj: KubeObject) -> None:
-        kind = KIND_BY_STRUCT[type(obj)]
-        if self._by_kind.get(kind, {}).pop(obj.key, None) is not None:
-            self._versions[kind] = self._versions.get(kind, 0) + 1
+        struct, key = type(obj), obj.key
+        if self._by_struct.get(struct, {}).pop(key, None) is not None:
+            self._changed(struct, key)
+
+    def _changed(self, struct: type[KubeObject], key: str) -> None:
+        if struct not in self._logs:
+            self._logs[struct] = deque(maxlen=_LOG_MAX)
+        self._logs[struct].append(key)
+        self._versions[struct] = self._versions.get(struct, 0) + 1
 
     def get(self, struct: type[Object], key: str) -> Object | None:
         """By `namespace/name`, or the name of a cluster-scoped object."""
-        return cast("Object | None", self._by_kind.get(KIND_BY_STRUCT[struct], {}).get(key))
+        return cast("Object | None", self._by_struct.get(struct, _NONE).get(key))
 
     def all(self, struct: type[Object]) -> Mapping[str, Object]:
-        return cast("Mapping[str, Object]", self._by_kind.get(KIND_BY_STRUCT[struct], {}))
+        return cast("Mapping[str, Object]", self._by_struct.get(struct, _NONE))
 
     def version(self, struct: type[KubeObject]) -> int:
-        """Grows with every change to objects of this kind."""
-        return self._versions.get(KIND_BY_STRUCT[struct], 0)
+        """Grows by one with every change to an object of this kind."""
+        return self._versions.get(struct, 0)
+
+    def changed_since(self, struct: type[KubeObject], version: int) -> list[str] | None:
+        """Keys of objects put or removed after `version`; None when that is too long ago to say."""
+        count = self._versions.get(struct, 0) - version
+        if count <= 0:
+            return []
+        log = self._logs[struct]
+        return None if count > len(log) else list(islice(reversed(log), count))
 
     def kinds(self) -> dict[Kind, dict[str, Any]]:
-        return dict(self._by_kind)
+        return {KIND_BY_STRUCT[struct]: objects for struct, objects in self._by_struct.items()}

@@ -86,7 +86,7 @@ class Term:
 class PodKind:
     """What replicas of one workload share.  Never changes once made."""
 
-    __slots__ = ("__dict__", "__weakref__", "labels", "namespace", "pod", "slot", "terminating")
+    __slots__ = ("__dict__", "__weakref__", "labels", "namespace", "pod", "terminating")
 
     def __init__(self, pod: Pod) -> None:
         self.pod = pod
@@ -94,8 +94,6 @@ class PodKind:
         self.namespace: str = pod.metadata.namespace
         self.labels: dict[str, str] = pod.metadata.labels or NO_LABELS
         self.terminating = pod.metadata.deletion_timestamp is not None
-        self.slot = -1
-        """Its number among the kinds that have pods on nodes; the node table's business."""
 
     @property
     def spec(self) -> PodSpec:

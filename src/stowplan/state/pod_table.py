@@ -10,36 +10,89 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from stowplan.objects.selectors import IN
 from stowplan.state.pod_info import PodInfo, PodKind, Term
 
 Slots = NDArray[np.int32]
 
 
-class TermUse:
-    """The distinct terms of one sort (say, required anti-affinity) that running pods carry."""
+_Pair = tuple[str, str] | None
+_Bucket = tuple[str | None, _Pair]
 
-    __slots__ = ("terms", "version")
+
+class TermUse:
+    """The distinct terms of one sort (say, required anti-affinity) that running pods carry.
+
+    Which of them match a pod is asked for every new kind of pod, so they are found by namespace
+    and by a label that their selector asks for: of a thousand terms one or two are looked at.
+    """
+
+    __slots__ = ("_buckets", "terms", "version")
 
     def __init__(self) -> None:
         self.terms: dict[Term, int] = {}
         """Term -> number of kinds (not pods) that carry it."""
         self.version = 0
         """Grows when a term appears or disappears."""
+        self._buckets: dict[_Bucket, dict[Term, None]] = {}
 
     def add(self, term: Term, amount: int) -> None:
-        count = self.terms.get(term, 0) + amount
+        known = self.terms.get(term, 0)
+        count = known + amount
         if count > 0:
-            if term not in self.terms:
-                self.version += 1
             self.terms[term] = count
-        elif self.terms.pop(term, None) is not None:
+            if known == 0:
+                self.version += 1
+                for bucket in _buckets_of(term):
+                    self._buckets.setdefault(bucket, {})[term] = None
+        elif known:
+            del self.terms[term]
             self.version += 1
+            for bucket in _buckets_of(term):
+                terms = self._buckets[bucket]
+                del terms[term]
+                if not terms:
+                    del self._buckets[bucket]
+
+    def matching(
+        self, namespace: str, labels: dict[str, str], namespace_labels: dict[str, str]
+    ) -> list[Term]:
+        """The terms that match a pod with these labels in this namespace."""
+        buckets = self._buckets
+        if not buckets:
+            return []
+        pairs: list[_Pair] = [None, *labels.items()]
+        return [
+            term
+            for place in (namespace, None)
+            for pair in pairs
+            for term in buckets.get((place, pair), ())
+            if term.matches(namespace, labels, namespace_labels)
+        ]
+
+
+def _buckets_of(term: Term) -> list[_Bucket]:
+    """Where to find the term: for each namespace, for each value that its selector accepts.
+
+    None stands for any namespace or any label.  A matching pod leads to exactly one bucket.
+    """
+    if term.selector.is_nothing:
+        return []
+    by_selector = not term.namespace_selector.is_nothing
+    places: list[str | None] = [None] if by_selector else [*term.namespaces]
+    pairs: list[_Pair] = [None]
+    accepted = [r for r in term.selector.requirements if r.operator == IN]
+    if accepted:
+        narrowest = min(accepted, key=lambda requirement: len(requirement.values))
+        pairs = [(narrowest.key, value) for value in narrowest.values]
+    return [(place, pair) for place in places for pair in pairs]
 
 
 class PodTable:
     def __init__(self) -> None:
         self.kinds: list[PodKind | None] = []
         """By kind slot; None where a slot is free."""
+        self._slot_of_kind: dict[PodKind, int] = {}
         self._kind_refs: list[int] = []
         self._free_kinds: list[int] = []
         self._kind_slots: Slots = np.full(256, -1, np.int32)
@@ -92,8 +145,8 @@ class PodTable:
         return True
 
     def _take_kind(self, kind: PodKind) -> int:
-        slot = kind.slot
-        if slot >= 0 and self.kinds[slot] is kind:
+        slot = self._slot_of_kind.get(kind)
+        if slot is not None:
             self._kind_refs[slot] += 1
             return slot
         if self._free_kinds:
@@ -103,16 +156,16 @@ class PodTable:
             slot = len(self.kinds)
             self.kinds.append(kind)
             self._kind_refs.append(1)
-        kind.slot = slot
+        self._slot_of_kind[kind] = slot
         self._count_terms(kind, 1)
         return slot
 
     def _drop_kind(self, kind: PodKind) -> None:
-        slot = kind.slot
+        slot = self._slot_of_kind[kind]
         self._kind_refs[slot] -= 1
         if self._kind_refs[slot] == 0:
             self.kinds[slot] = None
-            kind.slot = -1
+            del self._slot_of_kind[kind]
             self._free_kinds.append(slot)
             self._count_terms(kind, -1)
 

@@ -18,9 +18,16 @@ Mask = NDArray[np.bool_]
 Member = Callable[["NodeTable", NDArray[np.intp]], Mask]
 """(table, rows) -> for each of these rows, whether its node belongs to the set."""
 
+ALL_NODES = "all nodes"
+"""The key of the row set of all nodes."""
+
+
+def all_nodes(table: NodeTable, rows: NDArray[np.intp]) -> Mask:
+    return np.ones(len(rows), np.bool_)
+
 
 class RowSet:
-    __slots__ = ("_mask", "_member", "_seen", "_size", "_table", "version")
+    __slots__ = ("_mask", "_member", "_seen", "_size", "_table", "count")
 
     def __init__(self, table: NodeTable, member: Member) -> None:
         self._table = table
@@ -28,8 +35,8 @@ class RowSet:
         self._mask: Mask = np.zeros(0, np.bool_)
         self._size = 0
         self._seen = -1
-        self.version = 0
-        """Grows whenever the set changes."""
+        self.count = 0
+        """How many nodes belong to the set."""
 
     @property
     def mask(self) -> Mask:
@@ -37,7 +44,7 @@ class RowSet:
 
     def refresh(self) -> None:
         table = self._table
-        if self._seen == table.node_version and self._size == table.size:
+        if self._seen == table.node_version:
             return
         rows = table.rows_with_nodes_newer_than(self._seen)
         if table.size > len(self._mask):
@@ -50,7 +57,6 @@ class RowSet:
             living = rows[fresh]
             if len(living):
                 fresh[fresh] = self._member(table, living)
-            # A node that is new to its domain matters even where the mask stays the same.
-            self.version += 1
             self._mask[rows] = fresh
+            self.count = int(np.count_nonzero(self._mask))
         self._seen = table.node_version

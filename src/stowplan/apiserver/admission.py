@@ -1,0 +1,246 @@
+"""What kube-apiserver fills in from other objects, or refuses because of them.
+
+Priority classes become numbers, runtime classes overhead, claims get the default storage class,
+and label keys of affinity terms are folded into their selectors.  A spec that was admitted is
+remembered by identity: pods made from one template share one spec, and are checked once.
+
+Mirrors the admission plugins Priority, RuntimeClass, DefaultTolerationSeconds,
+DefaultStorageClass and PodTopologyLabels, and the pod strategy's `PrepareForCreate`.  `store`
+calls it for every create.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple, Protocol
+
+from msgspec.structs import replace
+
+from stowplan.apiserver.answers import InvalidObject, forbidden
+from stowplan.apiserver.defaults import PREEMPT_LOWER_PRIORITY, default_spec
+from stowplan.apiserver.folding import fold_label_keys, folds_label_keys
+from stowplan.apiserver.pod_validation import validate_spec
+from stowplan.objects.base import Condition, KubeObject
+from stowplan.objects.kinds import NODE, POD, PRIORITY_CLASS, RUNTIME_CLASS, STORAGE_CLASS, Kind
+from stowplan.objects.pod import Pod, PodSpec, PodStatus, Toleration
+from stowplan.objects.quantity import parse_quantity
+from stowplan.objects.storage import PersistentVolumeClaim, StorageClass
+from stowplan.objects.workloads import PriorityClass, RuntimeClass
+
+DEFAULT_CLASS_ANNOTATION = "storageclass.kubernetes.io/is-default-class"
+TOPOLOGY_LABELS = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
+SPECS_MAX = 4096
+LABELS_MAX = 16384
+
+_PENDING = PodStatus(phase="Pending")
+_GATED = PodStatus(
+    phase="Pending",
+    conditions=[
+        Condition(
+            type="PodScheduled",
+            status="False",
+            reason="SchedulingGated",
+            message="Scheduling is blocked due to non-empty scheduling gates",
+        )
+    ],
+)
+
+
+class Lookup(Protocol):
+    """What admission may ask of the store."""
+
+    def find(self, kind: Kind, namespace: str, name: str) -> KubeObject | None: ...
+
+    def every(self, kind: Kind) -> Iterable[KubeObject]: ...
+
+    def data(self, kind: Kind, namespace: str, name: str) -> dict[str, Any] | None: ...
+
+
+class _Admitted(NamedTuple):
+    source: PodSpec
+    """Kept, so that its identity is not given to another spec."""
+    spec: PodSpec
+    folds: bool
+
+
+class Admission:
+    def __init__(self, lookup: Lookup) -> None:
+        self._lookup = lookup
+        self._specs: dict[int, _Admitted] = {}
+        self._labels: dict[tuple[int, str, str, bool], tuple[Any, dict[str, str]]] = {}
+
+    def forget(self) -> None:
+        """A class that specs were resolved with has changed."""
+        self._specs.clear()
+
+    def admit_pod(self, pod: Pod, name: str) -> tuple[PodSpec, PodStatus, dict[str, str] | None]:
+        """The spec, status and labels that a new pod is stored with."""
+        source, labels = pod.spec, pod.metadata.labels
+        admitted = self._specs.get(id(source))
+        if admitted is None or admitted.source is not source:
+            admitted = self._admit_spec(source, name)
+        spec = fold_label_keys(admitted.spec, labels or {}) if admitted.folds else admitted.spec
+        if spec.node_name:
+            labels = self.topology_labels(labels, spec.node_name, overwrite=False)
+        return spec, _GATED if spec.scheduling_gates else _PENDING, labels
+
+    def _admit_spec(self, source: PodSpec, name: str) -> _Admitted:
+        spec = default_spec(source)
+        spec = self._with_priority(spec, name)
+        spec = self._with_runtime_class(spec, name)
+        if problems := validate_spec(spec):
+            raise InvalidObject(POD, name, problems)
+        admitted = _Admitted(source, spec, folds_label_keys(spec))
+        if len(self._specs) >= SPECS_MAX:
+            self._specs.clear()
+        self._specs[id(source)] = admitted
+        return admitted
+
+    def _with_priority(self, spec: PodSpec, name: str) -> PodSpec:
+        chosen = self._priority_class(spec, name)
+        value = chosen.value if chosen is not None else 0
+        policy = (chosen.preemption_policy if chosen else None) or PREEMPT_LOWER_PRIORITY
+        if spec.priority is not None and spec.priority != value:
+            raise forbidden(
+                POD,
+                name,
+                f"the integer value of priority ({spec.priority}) must not be provided in pod "
+                f"spec; priority admission controller computed {value} from the given "
+                "PriorityClass name",
+            )
+        if spec.preemption_policy is not None and spec.preemption_policy != policy:
+            raise forbidden(
+                POD,
+                name,
+                f"the string value of PreemptionPolicy ({spec.preemption_policy}) must not be "
+                f"provided in pod spec; priority admission controller computed {policy} from the "
+                "given PriorityClass name",
+            )
+        class_name = chosen.name if chosen is not None else spec.priority_class_name
+        found = (spec.priority, spec.preemption_policy, spec.priority_class_name)
+        if found == (value, policy, class_name):
+            return spec
+        return replace(
+            spec, priority=value, preemption_policy=policy, priority_class_name=class_name
+        )
+
+    def _priority_class(self, spec: PodSpec, name: str) -> PriorityClass | None:
+        if spec.priority_class_name:
+            chosen = self._lookup.find(PRIORITY_CLASS, "", spec.priority_class_name)
+            if not isinstance(chosen, PriorityClass):
+                why = f"no PriorityClass with name {spec.priority_class_name} was found"
+                raise forbidden(POD, name, why)
+            return chosen
+        defaults = [
+            thing
+            for thing in self._lookup.every(PRIORITY_CLASS)
+            if isinstance(thing, PriorityClass) and thing.global_default
+        ]
+        return min(defaults, key=lambda thing: thing.value, default=None)
+
+    def _with_runtime_class(self, spec: PodSpec, name: str) -> PodSpec:
+        if spec.runtime_class_name is None:
+            if spec.overhead:
+                why = "Pod Overhead set without corresponding RuntimeClass defined Overhead"
+                raise forbidden(POD, name, f"pod rejected: {why}")
+            return spec
+        chosen = self._lookup.find(RUNTIME_CLASS, "", spec.runtime_class_name)
+        if not isinstance(chosen, RuntimeClass):
+            why = f'pod rejected: RuntimeClass "{spec.runtime_class_name}" not found'
+            raise forbidden(POD, name, why)
+        return self._with_scheduling(_with_overhead(spec, chosen, name), chosen.name, name)
+
+    def _with_scheduling(self, spec: PodSpec, class_name: str, name: str) -> PodSpec:
+        """Add the node selector and the tolerations of the runtime class."""
+        scheduling = (self._lookup.data(RUNTIME_CLASS, "", class_name) or {}).get("scheduling")
+        if not isinstance(scheduling, dict):
+            return spec
+        selector = dict(spec.node_selector or {})
+        for key, value in (scheduling.get("nodeSelector") or {}).items():
+            if selector.setdefault(key, value) != value:
+                raise forbidden(
+                    POD,
+                    name,
+                    f"conflict: runtimeClass.scheduling.nodeSelector[{key}] = {value}; "
+                    f"pod.spec.nodeSelector[{key}] = {selector[key]}",
+                )
+        tolerations = list(spec.tolerations or ())
+        for item in scheduling.get("tolerations") or ():
+            toleration = Toleration(
+                key=item.get("key", ""),
+                operator=item.get("operator", ""),
+                value=item.get("value", ""),
+                effect=item.get("effect", ""),
+                toleration_seconds=item.get("tolerationSeconds"),
+            )
+            if toleration not in tolerations:
+                tolerations.append(toleration)
+        return replace(spec, node_selector=selector or None, tolerations=tolerations or None)
+
+    def topology_labels(
+        self, labels: dict[str, str] | None, node_name: str, *, overwrite: bool
+    ) -> dict[str, str] | None:
+        """The pod's labels with the zone and region of its node, if that is known.
+
+        Pods of one template on nodes of one zone share the result.
+        """
+        node = self._lookup.find(NODE, "", node_name)
+        if node is None or not node.metadata.labels:
+            return labels
+        zone, region = (node.metadata.labels.get(key, "") for key in TOPOLOGY_LABELS)
+        if not zone and not region:
+            return labels
+        key = (id(labels), zone, region, overwrite)
+        known = self._labels.get(key)
+        if known is not None and known[0] is labels:
+            return known[1]
+        found = {
+            name: value
+            for name, value in zip(TOPOLOGY_LABELS, (zone, region), strict=True)
+            if value
+        }
+        merged = {**(labels or {}), **found} if overwrite else {**found, **(labels or {})}
+        if len(self._labels) >= LABELS_MAX:
+            self._labels.clear()
+        self._labels[key] = (labels, merged)
+        return merged
+
+    def admit_object(self, kind: Kind, thing: KubeObject) -> KubeObject:
+        """What other objects mean for a new one of any kind but Pod."""
+        if isinstance(thing, PersistentVolumeClaim) and thing.spec.storage_class_name is None:
+            default = self._default_storage_class()
+            if default is not None:
+                return replace(thing, spec=replace(thing.spec, storage_class_name=default.name))
+        if isinstance(thing, PriorityClass) and thing.global_default:
+            for other in self._lookup.every(PRIORITY_CLASS):
+                if isinstance(other, PriorityClass) and other.global_default:
+                    if other.name != thing.name:
+                        raise forbidden(
+                            kind,
+                            thing.name,
+                            f"PriorityClass {other.name} is already marked as default. "
+                            "Only one default can exist",
+                        )
+        return thing
+
+    def _default_storage_class(self) -> StorageClass | None:
+        """The newest one marked as default; among equals the first by name."""
+        marked = [
+            thing
+            for thing in self._lookup.every(STORAGE_CLASS)
+            if isinstance(thing, StorageClass)
+            and (thing.metadata.annotations or {}).get(DEFAULT_CLASS_ANNOTATION) == "true"
+        ]
+        marked.sort(key=lambda thing: thing.name)
+        return max(marked, key=lambda thing: thing.metadata.creation_timestamp or "", default=None)
+
+
+def _with_overhead(spec: PodSpec, chosen: RuntimeClass, name: str) -> PodSpec:
+    fixed = chosen.overhead.pod_fixed if chosen.overhead is not None else None
+    if not spec.overhead:
+        return replace(spec, overhead=fixed) if fixed else spec
+    written = {key: parse_quantity(amount) for key, amount in spec.overhead.items()}
+    if written != {key: parse_quantity(amount) for key, amount in (fixed or {}).items()}:
+        why = "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead"
+        raise forbidden(POD, name, why)
+    return spec

@@ -1,0 +1,287 @@
+"""What the API refuses in a pod, at creation and when it changes.
+
+The spec is checked as a whole (`validate_spec`); callers remember good specs, so that a thousand
+pods of one template are checked once.  Mirrors the parts of `core/validation/validation.go` that
+scheduling depends on, with their texts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from msgspec.structs import replace
+
+from stowplan.apiserver.answers import Problem, duplicate, invalid, not_allowed, required, unsupported
+from stowplan.apiserver.validation import (
+    TAINT_EFFECTS,
+    label_problem,
+    subdomain_problem,
+    validate_labels,
+    validate_resources,
+    validate_selector,
+)
+from stowplan.objects.labels import SelectorError
+from stowplan.objects.names import label_key_problem
+from stowplan.objects.node_selector import compile_term
+from stowplan.objects.pod import (
+    Affinity,
+    Container,
+    NodeSelectorTerm,
+    Pod,
+    PodAffinity,
+    PodAffinityTerm,
+    PodSpec,
+    ResourceRequirements,
+    Toleration,
+    TopologySpreadConstraint,
+)
+from stowplan.objects.quantity import QuantityError, parse_quantity
+from stowplan.objects.resources import is_extended, is_hugepages
+
+RESTART_POLICIES = frozenset({"Always", "OnFailure", "Never"})
+PROTOCOLS = frozenset({"TCP", "UDP", "SCTP"})
+UNSATISFIABLE_ACTIONS = frozenset({"DoNotSchedule", "ScheduleAnyway"})
+NODE_POLICIES = frozenset({"Honor", "Ignore"})
+PORT_MAX = 65535
+WEIGHT_MAX = 100
+
+def validate_spec(spec: PodSpec) -> list[Problem]:
+    return [*_problems(spec)]
+
+
+def _problems(spec: PodSpec) -> Iterator[Problem]:
+    yield from _containers(spec)
+    yield from _volumes(spec)
+    if spec.restart_policy not in RESTART_POLICIES:
+        yield unsupported("spec.restartPolicy", spec.restart_policy, RESTART_POLICIES)
+    yield from validate_labels(spec.node_selector, "spec.nodeSelector")
+    if spec.node_name:
+        if problem := subdomain_problem(spec.node_name):
+            yield invalid("spec.nodeName", spec.node_name, problem)
+        if spec.scheduling_gates:
+            yield not_allowed(
+                "spec.nodeName", "cannot be set until all schedulingGates have been cleared"
+            )
+    yield from _gates(spec)
+    if spec.affinity is not None:
+        yield from _affinity(spec.affinity)
+    for n, toleration in enumerate(spec.tolerations or ()):
+        yield from _toleration(toleration, f"spec.tolerations[{n}]")
+    yield from _constraints(spec.topology_spread_constraints or [])
+    yield from validate_resources(spec.overhead, "spec.overhead")
+    if spec.resources is not None:
+        yield from _requirements(spec.resources, "spec.resources")
+
+
+def _containers(spec: PodSpec) -> Iterator[Problem]:
+    if not spec.containers:
+        yield required("spec.containers")
+    names: set[str] = set()
+    for field, containers in (
+        ("spec.containers", spec.containers),
+        ("spec.initContainers", spec.init_containers),
+    ):
+        for n, container in enumerate(containers or ()):
+            where = f"{field}[{n}]"
+            yield from _container(container, where)
+            if container.name and container.name in names:
+                yield duplicate(f"{where}.name", container.name)
+            names.add(container.name)
+
+
+def _container(container: Container, where: str) -> Iterator[Problem]:
+    if not container.name:
+        yield required(f"{where}.name")
+    elif problem := label_problem(container.name):
+        yield invalid(f"{where}.name", container.name, problem)
+    if not container.image:
+        yield required(f"{where}.image")
+    for n, port in enumerate(container.ports or ()):
+        field = f"{where}.ports[{n}]"
+        if not 1 <= port.container_port <= PORT_MAX:
+            text = f"must be between 1 and {PORT_MAX}, inclusive"
+            yield invalid(f"{field}.containerPort", port.container_port, text)
+        if not 0 <= port.host_port <= PORT_MAX:
+            text = f"must be between 1 and {PORT_MAX}, inclusive"
+            yield invalid(f"{field}.hostPort", port.host_port, text)
+        if port.protocol not in PROTOCOLS:
+            yield unsupported(f"{field}.protocol", port.protocol, PROTOCOLS)
+    if container.resources is not None:
+        yield from _requirements(container.resources, f"{where}.resources")
+
+
+def _requirements(resources: ResourceRequirements, where: str) -> Iterator[Problem]:
+    broken = [
+        *validate_resources(resources.limits, f"{where}.limits"),
+        *validate_resources(resources.requests, f"{where}.requests"),
+    ]
+    yield from broken
+    for name in {**(resources.limits or {}), **(resources.requests or {})}:
+        if "/" not in name and name not in ("cpu", "memory", "ephemeral-storage"):
+            if not is_hugepages(name):
+                text = "must be a standard resource type or fully qualified"
+                yield invalid(where, name, text)
+        elif problem := label_key_problem(name):
+            yield invalid(where, name, problem)
+    if not broken:
+        yield from _requests_within_limits(resources, where)
+
+
+def _requests_within_limits(resources: ResourceRequirements, where: str) -> Iterator[Problem]:
+    limits = resources.limits or {}
+    for name, amount in (resources.requests or {}).items():
+        whole = is_extended(name) or is_hugepages(name)
+        if name in limits:
+            request, limit = parse_quantity(amount), parse_quantity(limits[name])
+            if whole and request != limit:
+                text = f"must be equal to {name} limit of {limits[name]}"
+                yield invalid(f"{where}.requests", amount, text)
+            elif request > limit:
+                text = f"must be less than or equal to {name} limit of {limits[name]}"
+                yield invalid(f"{where}.requests", amount, text)
+        elif whole:
+            yield required(f"{where}.limits", "Limit must be set for non overcommitable resources")
+        if is_extended(name) and parse_quantity(amount) % 10**9:
+            yield invalid(f"{where}.requests[{name}]", amount, "must be an integer")
+
+
+def _volumes(spec: PodSpec) -> Iterator[Problem]:
+    names = set()
+    for n, volume in enumerate(spec.volumes or ()):
+        where = f"spec.volumes[{n}].name"
+        if not volume.name:
+            yield required(where)
+        elif problem := label_problem(volume.name):
+            yield invalid(where, volume.name, problem)
+        elif volume.name in names:
+            yield duplicate(where, volume.name)
+        names.add(volume.name)
+
+
+def _gates(spec: PodSpec) -> Iterator[Problem]:
+    names = set()
+    for n, gate in enumerate(spec.scheduling_gates or ()):
+        where = f"spec.schedulingGates[{n}]"
+        if problem := label_key_problem(gate.name):
+            yield invalid(where, gate.name, problem)
+        if gate.name in names:
+            yield duplicate(where, gate.name)
+        names.add(gate.name)
+
+
+def _affinity(affinity: Affinity) -> Iterator[Problem]:
+    node = affinity.node_affinity
+    if node is not None:
+        where = "spec.affinity.nodeAffinity"
+        if node.required is not None:
+            field = f"{where}.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms"
+            if not node.required.node_selector_terms:
+                yield required(field, "must have at least one node selector term")
+            for n, term in enumerate(node.required.node_selector_terms or ()):
+                yield from _node_term(term, f"{field}[{n}]")
+        for n, preferred in enumerate(node.preferred or ()):
+            field = f"{where}.preferredDuringSchedulingIgnoredDuringExecution[{n}]"
+            yield from _weight(preferred.weight, field)
+            yield from _node_term(preferred.preference, f"{field}.preference")
+    if affinity.pod_affinity is not None:
+        yield from _pod_affinity(affinity.pod_affinity, "spec.affinity.podAffinity")
+    if affinity.pod_anti_affinity is not None:
+        yield from _pod_affinity(affinity.pod_anti_affinity, "spec.affinity.podAntiAffinity")
+
+
+def _node_term(term: NodeSelectorTerm, where: str) -> Iterator[Problem]:
+    try:
+        compile_term(term)
+    except SelectorError as error:
+        yield invalid(f"{where}.matchExpressions", str(term.match_expressions), str(error))
+
+
+def _weight(weight: int, where: str) -> Iterator[Problem]:
+    if not 1 <= weight <= WEIGHT_MAX:
+        yield invalid(f"{where}.weight", weight, f"must be in the range 1-{WEIGHT_MAX}")
+
+
+def _pod_affinity(affinity: PodAffinity, where: str) -> Iterator[Problem]:
+    for n, term in enumerate(affinity.required or ()):
+        yield from _pod_term(term, f"{where}.requiredDuringSchedulingIgnoredDuringExecution[{n}]")
+    for n, preferred in enumerate(affinity.preferred or ()):
+        field = f"{where}.preferredDuringSchedulingIgnoredDuringExecution[{n}]"
+        yield from _weight(preferred.weight, field)
+        yield from _pod_term(preferred.pod_affinity_term, f"{field}.podAffinityTerm")
+
+
+def _pod_term(term: PodAffinityTerm, where: str) -> Iterator[Problem]:
+    yield from validate_selector(term.label_selector, f"{where}.labelSelector")
+    yield from validate_selector(term.namespace_selector, f"{where}.namespaceSelector")
+    for namespace in term.namespaces or ():
+        if problem := label_problem(namespace):
+            yield invalid(f"{where}.namespace", namespace, problem)
+    if not term.topology_key:
+        yield required(f"{where}.topologyKey", "can not be empty")
+    elif problem := label_key_problem(term.topology_key):
+        yield invalid(f"{where}.topologyKey", term.topology_key, problem)
+    if term.label_selector is None:
+        for name, keys in (
+            ("matchLabelKeys", term.match_label_keys),
+            ("mismatchLabelKeys", term.mismatch_label_keys),
+        ):
+            if keys:
+                yield not_allowed(f"{where}.{name}", "must not be specified when labelSelector is not set")
+
+
+def _toleration(toleration: Toleration, where: str) -> Iterator[Problem]:
+    if toleration.key and (problem := label_key_problem(toleration.key)):
+        yield invalid(f"{where}.key", toleration.key, problem)
+    if not toleration.key and toleration.operator != "Exists":
+        text = 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
+        yield invalid(f"{where}.operator", toleration.operator, text)
+    if toleration.toleration_seconds is not None and toleration.effect != "NoExecute":
+        text = "effect must be 'NoExecute' when `tolerationSeconds` is set"
+        yield invalid(f"{where}.effect", toleration.effect, text)
+    if toleration.operator == "Exists":
+        if toleration.value:
+            text = "value must be empty when `operator` is 'Exists'"
+            yield invalid(f"{where}.operator", toleration.value, text)
+    elif toleration.operator not in ("", "Equal"):
+        yield unsupported(f"{where}.operator", toleration.operator, ("Equal", "Exists"))
+    if toleration.effect and toleration.effect not in TAINT_EFFECTS:
+        yield unsupported(f"{where}.effect", toleration.effect, TAINT_EFFECTS)
+
+
+def _constraints(constraints: list[TopologySpreadConstraint]) -> Iterator[Problem]:
+    seen = set()
+    for n, constraint in enumerate(constraints):
+        where = f"spec.topologySpreadConstraints[{n}]"
+        yield from _constraint(constraint, where)
+        pair = (constraint.topology_key, constraint.when_unsatisfiable)
+        if pair in seen:
+            yield duplicate(f"{where}.{{topologyKey, whenUnsatisfiable}}", "{%s, %s}" % pair)
+        seen.add(pair)
+
+
+def _constraint(constraint: TopologySpreadConstraint, where: str) -> Iterator[Problem]:
+    if constraint.max_skew <= 0:
+        yield invalid(f"{where}.maxSkew", constraint.max_skew, "must be greater than zero")
+    if not constraint.topology_key:
+        yield required(f"{where}.topologyKey", "can not be empty")
+    elif problem := label_key_problem(constraint.topology_key):
+        yield invalid(f"{where}.topologyKey", constraint.topology_key, problem)
+    if constraint.when_unsatisfiable not in UNSATISFIABLE_ACTIONS:
+        action = constraint.when_unsatisfiable
+        yield unsupported(f"{where}.whenUnsatisfiable", action, UNSATISFIABLE_ACTIONS)
+    if constraint.min_domains is not None:
+        if constraint.min_domains <= 0:
+            yield invalid(f"{where}.minDomains", constraint.min_domains, "must be greater than zero")
+        if constraint.when_unsatisfiable != "DoNotSchedule":
+            text = (
+                "can only use minDomains if whenUnsatisfiable=DoNotSchedule, not "
+                f"{constraint.when_unsatisfiable}"
+            )
+            yield invalid(f"{where}.minDomains", constraint.min_domains, text)
+    for name, policy in (
+        ("nodeAffinityPolicy", constraint.node_affinity_policy),
+        ("nodeTaintsPolicy", constraint.node_taints_policy),
+    ):
+        if policy is not None and policy not in NODE_POLICIES:
+            yield unsupported(f"{where}.{name}", policy, NODE_POLICIES)
+    yield from validate_selector(constraint.label_selector, f"{where}.labelSelector")

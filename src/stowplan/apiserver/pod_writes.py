@@ -1,0 +1,122 @@
+"""The two writes of every scheduling cycle, struct to struct: bind a pod, patch its status.
+
+They are what the store spends its time on, so they build the new pod directly and share what pods
+have in common: all pods that are bound within one second have the same status object.  A patch
+that is more than conditions and a nominated node goes the long way, through JSON data.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from stowplan.apiserver.answers import conflict
+from stowplan.objects.base import Condition
+from stowplan.objects.pod import Pod, PodStatus
+
+BINDING_RESOURCE = "pods/binding"
+
+_CONDITION_FIELDS = {
+    "type": "type",
+    "status": "status",
+    "reason": "reason",
+    "message": "message",
+    "lastProbeTime": "last_probe_time",
+    "lastTransitionTime": "last_transition_time",
+    "observedGeneration": "observed_generation",
+}
+_STATUS_KEYS = frozenset({"conditions", "nominatedNodeName", "$setElementOrder/conditions"})
+
+
+def check_binding(pod: Pod) -> None:
+    """Raise 409 when the pod cannot be bound any more, or not yet."""
+    name = pod.metadata.name
+    if pod.metadata.deletion_timestamp is not None:
+        why = f"pod {name} is being deleted, cannot be assigned to a host"
+        raise conflict(BINDING_RESOURCE, name, why)
+    if pod.spec.node_name:
+        why = f'pod {name} is already assigned to node "{pod.spec.node_name}"'
+        raise conflict(BINDING_RESOURCE, name, why)
+    if pod.spec.scheduling_gates:
+        raise conflict(BINDING_RESOURCE, name, f"pod {name} has non-empty .spec.schedulingGates")
+
+
+class BoundStatus:
+    """The status of a pod that is bound now."""
+
+    def __init__(self) -> None:
+        self._now = ""
+        self._scheduled = Condition()
+        self._fresh = PodStatus()
+
+    def of(self, status: PodStatus, now: str) -> PodStatus:
+        if now != self._now:
+            self._now = now
+            self._scheduled = Condition(
+                type="PodScheduled", status="True", last_transition_time=now
+            )
+            self._fresh = PodStatus(phase="Pending", conditions=[self._scheduled])
+        if status.phase == "Pending" and not status.conditions and status == _PENDING:
+            return self._fresh
+        conditions = list(status.conditions or ())
+        for n, condition in enumerate(conditions):
+            if condition.type == "PodScheduled":
+                since = condition.last_transition_time if condition.status == "True" else now
+                conditions[n] = replace(self._scheduled, last_transition_time=since)
+                break
+        else:
+            conditions.append(self._scheduled)
+        return replace(status, conditions=conditions, nominated_node_name="")
+
+
+_PENDING = PodStatus(phase="Pending")
+
+
+def patch_status(status: PodStatus, body: Any) -> PodStatus | None:
+    """The status after a strategic merge patch, or None when the patch is of another kind."""
+    if not isinstance(body, dict) or len(body) != 1:
+        return None
+    patch = body.get("status")
+    if not isinstance(patch, dict) or not patch.keys() <= _STATUS_KEYS:
+        return None
+    conditions = status.conditions
+    if "conditions" in patch:
+        merged = _merge_conditions(conditions, patch["conditions"])
+        if merged is None:
+            return None
+        conditions = merged
+    node = status.nominated_node_name
+    if "nominatedNodeName" in patch:
+        node = patch["nominatedNodeName"]
+        if node is None:
+            node = ""
+        elif not isinstance(node, str):
+            return None
+    return replace(status, conditions=conditions, nominated_node_name=node)
+
+
+def _merge_conditions(
+    conditions: list[Condition] | None, patches: Any
+) -> list[Condition] | None:
+    if not isinstance(patches, list):
+        return None
+    merged = list(conditions or ())
+    for patch in patches:
+        if not isinstance(patch, dict) or not patch.keys() <= _CONDITION_FIELDS.keys():
+            return None
+        try:
+            condition = msgspec.convert(patch, Condition)
+        except msgspec.ValidationError:
+            return None
+        if not condition.type:
+            return None
+        for n, known in enumerate(merged):
+            if known.type == condition.type:
+                changes = {_CONDITION_FIELDS[key]: value for key, value in patch.items()}
+                merged[n] = replace(known, **changes)
+                break
+        else:
+            merged.append(condition)
+    return merged

@@ -1,0 +1,174 @@
+"""Feature gates of kube-scheduler 1.36: their state, and the syntax of `--feature-gates`.
+
+A `FeatureGates` is a plain value: what is on.  Defaulting and validation take one, because some
+defaults and rules hang on a gate; nothing here is global.
+
+Mirrors `component-base/featuregate/feature_gate.go`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from types import MappingProxyType
+
+from stowplan.config.field_error import aggregate, did_you_mean
+from stowplan.errors import ConfigError
+
+
+class Stage(StrEnum):
+    GA = "GA"
+    BETA = "BETA"
+    ALPHA = "ALPHA"
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    stage: Stage
+    enabled: bool
+    locked: bool = False
+    """A locked gate cannot be set to anything but its default."""
+
+
+def _gates(names: str, gate: Gate) -> dict[str, Gate]:
+    return dict.fromkeys(names.split(), gate)
+
+
+GATES: Mapping[str, Gate] = MappingProxyType(
+    _gates(
+        """DynamicResourceAllocation SchedulerQueueingHints InPlacePodVerticalScaling
+        SidecarContainers NodeInclusionPolicyInPodTopologySpread MatchLabelKeysInPodAffinity
+        PodSchedulingReadiness VolumeAttributesClass DRAAdminAccess
+        PodObservedGenerationTracking""",
+        Gate(Stage.GA, enabled=True, locked=True),
+    )
+    | _gates("DRAPrioritizedList", Gate(Stage.GA, enabled=True))
+    | _gates(
+        """OpportunisticBatching SchedulerAsyncPreemption SchedulerPopFromBackoffQ
+        NominatedNodeNameForExpectation NodeDeclaredFeatures PodLevelResources
+        InPlacePodLevelResourcesVerticalScaling MatchLabelKeysInPodTopologySpread
+        DRAConsumableCapacity DRADeviceBindingConditions DRADeviceTaints DRAExtendedResource
+        DRAPartitionableDevices DRAResourceClaimDeviceStatus DRASchedulerFilterTimeout
+        ComponentFlagz ComponentStatusz ClearingNominatedNodeNameAfterBinding
+        MatchLabelKeysInPodTopologySpreadSelectorMerge PodTopologyLabelsAdmission
+        DRAResourceClaimGranularStatusAuthorization""",
+        Gate(Stage.BETA, enabled=True),
+    )
+    | _gates(
+        "SchedulerAsyncAPICalls DRADeviceTaintRules CoordinatedLeaderElection",
+        Gate(Stage.BETA, enabled=False),
+    )
+    | _gates(
+        """GenericWorkload GangScheduling TopologyAwareWorkloadScheduling WorkloadAwarePreemption
+        DRAWorkloadResourceClaims DRAListTypeAttributes DRANodeAllocatableResources
+        StorageCapacityScoring TaintTolerationComparisonOperators VolumeLimitScaling""",
+        Gate(Stage.ALPHA, enabled=False),
+    )
+)
+
+DEPENDENCIES: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "GangScheduling": ("GenericWorkload",),
+        "TopologyAwareWorkloadScheduling": ("GenericWorkload",),
+        "WorkloadAwarePreemption": ("GangScheduling",),
+        "DRAWorkloadResourceClaims": ("GenericWorkload",),
+        "DRADeviceTaintRules": ("DRADeviceTaints",),
+        "DRADeviceBindingConditions": ("DRAResourceClaimDeviceStatus",),
+        "InPlacePodLevelResourcesVerticalScaling": ("NodeDeclaredFeatures", "PodLevelResources"),
+    }
+)
+"""What a gate needs on, sorted: upstream prints them so."""
+
+_GROUPS = {"AllAlpha": Stage.ALPHA, "AllBeta": Stage.BETA}
+_COMPONENT = "kube"
+_TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})
+_FALSE = frozenset({"0", "f", "F", "FALSE", "false", "False"})
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureGates:
+    """Which gates are on: the defaults of 1.36, and what was set over them."""
+
+    changed: Mapping[str, bool] = field(default_factory=dict)
+
+    def enabled(self, name: str) -> bool:
+        """Whether `name` is on.  An explicit setting beats AllAlpha and AllBeta."""
+        gate = GATES[name]
+        if gate.locked:
+            return gate.enabled
+        if name in self.changed:
+            return self.changed[name]
+        for group, stage in _GROUPS.items():
+            if stage == gate.stage and group in self.changed:
+                return self.changed[group]
+        return gate.enabled
+
+    def states(self) -> dict[str, bool]:
+        return {name: self.enabled(name) for name in sorted(GATES)}
+
+
+DEFAULT_GATES = FeatureGates()
+
+
+def parse_feature_gates(flags: str | Iterable[str]) -> FeatureGates:
+    """Read the values of `--feature-gates`, each `[kube:]Name=bool,...`; the last one wins."""
+    changed: dict[str, bool] = {}
+    for flag in [flags] if isinstance(flags, str) else flags:
+        for setting in flag.split(","):
+            if setting:
+                name, value = _parse_setting(setting)
+                changed[name] = value
+    if unknown := next((n for n in changed if n not in GATES and n not in _GROUPS), None):
+        raise _error(
+            f"unrecognized feature gate: {unknown}", hint=did_you_mean(unknown, [*GATES, *_GROUPS])
+        )
+    gates = FeatureGates(changed)
+    if found := _locked_problems(changed) or dependency_problems(gates):
+        raise _error(aggregate(found))
+    return gates
+
+
+def dependency_problems(gates: FeatureGates) -> list[str]:
+    problems = []
+    for name, needed in DEPENDENCIES.items():
+        missing = [other for other in needed if not gates.enabled(other)]
+        if gates.enabled(name) and missing:
+            problems.append(
+                f"{name} is enabled, but depends on features that are disabled: "
+                f"[{' '.join(missing)}]"
+            )
+    return problems
+
+
+def _parse_setting(setting: str) -> tuple[str, bool]:
+    name, equals, value = (part.strip() for part in setting.partition("="))
+    component, colon, gate = name.rpartition(":")
+    if colon and component != _COMPONENT:
+        raise _error(f"component not registered: {component}", hint=f"write {gate}={value}")
+    if not equals:
+        raise _error(f"missing bool value for {gate}", hint=f"write {gate}=true or {gate}=false")
+    if value not in _TRUE and value not in _FALSE:
+        raise _error(
+            f'invalid value of {gate}={value}, err: strconv.ParseBool: parsing "{value}": '
+            "invalid syntax",
+            hint=f"write {gate}=true or {gate}=false",
+        )
+    return gate, value in _TRUE
+
+
+def _locked_problems(changed: Mapping[str, bool]) -> list[str]:
+    return [
+        f"cannot set feature gate {name} to {_go_bool(value)}, "
+        f"feature is locked to {_go_bool(GATES[name].enabled)}"
+        for name, value in changed.items()
+        if name in GATES and GATES[name].locked and GATES[name].enabled != value
+    ]
+
+
+def _go_bool(value: bool) -> str:
+    return "true" if value else "false"
+
+
+def _error(problem: str, *, hint: str = "") -> ConfigError:
+    return ConfigError(problem, where="--feature-gates", hint=hint)

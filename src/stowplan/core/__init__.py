@@ -1,0 +1,1 @@
+"""The machine: events in, effects out."""

@@ -1,0 +1,191 @@
+"""What each change in the cluster means: to the cache, to the queue, to pods under way.
+
+Mirrors kube-scheduler's `eventhandlers.go`, row by row of its table.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stowplan.core.node_changes import NODE_ADD, NODE_DELETE, node_update_events
+from stowplan.framework.events import Action, ClusterEvent, Resource
+from stowplan.objects.base import KubeObject
+from stowplan.objects.node import Node
+from stowplan.objects.pod import Pod
+from stowplan.objects.storage import (
+    CSIDriver,
+    CSINode,
+    CSIStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+    VolumeAttachment,
+)
+from stowplan.queue import pod_update_events
+from stowplan.state.cache import CacheError
+from stowplan.state.pod_info import PodInfo
+
+if TYPE_CHECKING:
+    from stowplan.core.machine import Machine
+
+_POD_ADD = ClusterEvent(Resource.ASSIGNED_POD, Action.ADD)
+_POD_DELETE = ClusterEvent(Resource.ASSIGNED_POD, Action.DELETE)
+
+_FINISHED = frozenset({"Succeeded", "Failed"})
+
+_RESOURCES: dict[type[KubeObject], str] = {
+    PersistentVolume: Resource.PERSISTENT_VOLUME,
+    PersistentVolumeClaim: Resource.PERSISTENT_VOLUME_CLAIM,
+    CSINode: Resource.CSI_NODE,
+    CSIDriver: Resource.CSI_DRIVER,
+    CSIStorageCapacity: Resource.CSI_STORAGE_CAPACITY,
+    StorageClass: Resource.STORAGE_CLASS,
+    VolumeAttachment: Resource.VOLUME_ATTACHMENT,
+}
+"""Other kinds are only looked up by plugins; their changes wake nobody."""
+
+
+class ClusterChanges:
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+
+    def added(self, obj: KubeObject) -> None:
+        if isinstance(obj, Pod):
+            self._pod_added(obj)
+        elif isinstance(obj, Node):
+            self._machine.cache.add_node(obj)
+            self._machine.queue.move_all(NODE_ADD, None, obj)
+        else:
+            self._machine.objects.put(obj)
+            self._tell(obj, Action.ADD, None, obj)
+
+    def updated(self, old: KubeObject, new: KubeObject) -> None:
+        if isinstance(new, Pod):
+            assert isinstance(old, Pod)
+            self._pod_updated(old, new)
+        elif isinstance(new, Node):
+            assert isinstance(old, Node)
+            self._machine.cache.add_node(new)
+            for event in node_update_events(old, new):
+                self._machine.queue.move_all(event, old, new)
+        else:
+            self._machine.objects.put(new)
+            self._tell(new, Action.UPDATE, old, new)
+
+    def deleted(self, obj: KubeObject) -> None:
+        if isinstance(obj, Pod):
+            self._pod_deleted(obj)
+        elif isinstance(obj, Node):
+            self._machine.queue.move_all(NODE_DELETE, obj, None)
+            self._machine.cache.remove_node(obj.metadata.name)
+        else:
+            self._machine.objects.remove(obj)
+            self._tell(obj, Action.DELETE, obj, None)
+
+    def _tell(
+        self, obj: KubeObject, action: Action, old: KubeObject | None, new: KubeObject | None
+    ) -> None:
+        resource = _RESOURCES.get(type(obj))
+        if resource is not None:
+            self._machine.queue.move_all(ClusterEvent(resource, action), old, new)
+
+    # -- pods -------------------------------------------------------------------------------
+
+    def _pod_added(self, pod: Pod) -> None:
+        machine = self._machine
+        if pod.status.phase in _FINISHED:
+            return
+        if pod.spec.node_name:
+            self._assigned(pod)
+            return
+        info = PodInfo(pod)
+        machine.pods[info.key] = info
+        if machine.is_ours(pod) and not machine.cache.is_assumed(info.uid):
+            machine.queue.add(info)
+
+    def _assigned(self, pod: Pod) -> None:
+        machine = self._machine
+        info = machine.cache.add_pod(pod)
+        machine.pods[info.key] = info
+        machine.queue.move_all(_POD_ADD, None, pod)
+
+    def _pod_updated(self, old: Pod, new: Pod) -> None:
+        machine = self._machine
+        if new.status.phase in _FINISHED:
+            # The informer's selector makes an end of the pod's work look like its deletion.
+            self._pod_deleted(new)
+            return
+        if old.spec.node_name:
+            self._assigned_updated(new)
+        elif new.spec.node_name:
+            self._assigned(new)
+            if machine.is_ours(new):
+                machine.queue.delete(PodInfo(new))
+        else:
+            self._unassigned_updated(new)
+
+    def _assigned_updated(self, new: Pod) -> None:
+        machine = self._machine
+        before = machine.cache.pod(new.metadata.uid)
+        info = machine.cache.update_pod(new)
+        machine.pods[info.key] = info
+        assert before is not None
+        for event in pod_update_events(before, info, True):
+            machine.queue.move_all(event, before.pod, new)
+
+    def _unassigned_updated(self, new: Pod) -> None:
+        machine = self._machine
+        info = PodInfo(new)
+        before = machine.pods.get(info.key)
+        machine.pods[info.key] = info
+        if not machine.is_ours(new) or before is None:
+            return
+        if before.pod.metadata.resource_version == new.metadata.resource_version != "":
+            return
+        if machine.cache.is_assumed(info.uid):
+            deleting = new.metadata.deletion_timestamp is not None
+            if deleting and before.pod.metadata.deletion_timestamp is None:
+                self._assumed_deleted(info)
+            return
+        machine.queue.update(before, info)
+        nominated = before.pod.status.nominated_node_name
+        if nominated and nominated != new.status.nominated_node_name:
+            self._nomination_freed(before)
+
+    def _pod_deleted(self, pod: Pod) -> None:
+        machine = self._machine
+        key, uid = pod.key, pod.metadata.uid
+        known = machine.pods.get(key)
+        if known is not None and known.uid == uid:
+            del machine.pods[key]
+        info = known if known is not None and known.uid == uid else PodInfo(pod)
+        cached = machine.cache.pod(uid)
+        if cached is not None and not machine.cache.is_assumed(uid):
+            machine.cache.remove_pod(cached.pod)
+            machine.queue.move_all(_POD_DELETE, cached.pod, None)
+        if not machine.is_ours(pod):
+            return
+        machine.queue.delete(info)
+        if machine.cache.is_assumed(uid):
+            self._assumed_deleted(info)
+        elif cached is None and info.pod.status.nominated_node_name:
+            self._nomination_freed(info)
+
+    def _assumed_deleted(self, info: PodInfo) -> None:
+        """A pod that was on its way is gone: stop it where it waits, or take it off its node."""
+        machine = self._machine
+        assumed = machine.cache.pod(info.uid)
+        if machine.waiting.reject(info.uid, "", "removed"):
+            return
+        if assumed is not None:
+            try:
+                machine.cache.forget_pod(assumed)
+            except CacheError as problem:
+                machine.log.plugin_error("", "assumed pod deleted", problem)
+            machine.queue.move_all(_POD_DELETE, assumed.pod, None)
+
+    def _nomination_freed(self, info: PodInfo) -> None:
+        priority = info.priority
+        self._machine.queue.move_all(
+            _POD_DELETE, info.pod, None, lambda other: other.priority <= priority
+        )

@@ -1,0 +1,198 @@
+"""Extenders: schedulers' helpers behind HTTP, asked in the middle of a cycle.
+
+Pure on both ends: a call is built as data (`CallExtender`), the answer is read from data.  Who
+sends it, with which timeout and TLS, is the runtime's business.  Mirrors `pkg/scheduler/extender.go`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from stowplan.framework.status import MAX_NODE_SCORE
+from stowplan.objects.base import KubeObject
+from stowplan.objects.pod import Container
+from stowplan.state.node_info import NodeInfo
+from stowplan.state.pod_info import PodInfo
+
+MAX_EXTENDER_SCORE = 10
+
+
+class ExtenderFailed(Exception):
+    """The extender did not answer, or answered with an error."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallExtender:
+    """POST `body` as JSON to `url`; the answer is an `ExtenderAnswer`."""
+
+    extender: Extender
+    verb: str
+    url: str
+    body: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ExtenderAnswer:
+    """What came back: a decoded body, or why there is none."""
+
+    body: Any = None
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FilterResult:
+    nodes: tuple[str, ...]
+    failed: dict[str, str] = field(default_factory=dict)
+    unresolvable: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Extender:
+    """One configured extender; `config` has the field names of the configuration, snake_case."""
+
+    config: Any
+
+    @property
+    def name(self) -> str:
+        prefix: str = self.config.url_prefix
+        return prefix
+
+    @property
+    def ignorable(self) -> bool:
+        return bool(self.config.ignorable)
+
+    @property
+    def filters(self) -> bool:
+        return bool(self.config.filter_verb)
+
+    @property
+    def prioritizes(self) -> bool:
+        return bool(self.config.prioritize_verb)
+
+    @property
+    def preempts(self) -> bool:
+        return bool(self.config.preempt_verb)
+
+    @property
+    def binds(self) -> bool:
+        return bool(self.config.bind_verb)
+
+    def is_interested(self, pod: PodInfo) -> bool:
+        managed = {resource.name for resource in self.config.managed_resources or ()}
+        if not managed:
+            return True
+        spec = pod.kind.spec
+        containers = (*(spec.containers or ()), *(spec.init_containers or ()))
+        return any(managed & _names(container) for container in containers)
+
+    def filter_call(self, pod: PodInfo, nodes: Sequence[NodeInfo]) -> CallExtender:
+        return self._call(self.config.filter_verb, self._arguments(pod, nodes))
+
+    def prioritize_call(self, pod: PodInfo, nodes: Sequence[NodeInfo]) -> CallExtender:
+        return self._call(self.config.prioritize_verb, self._arguments(pod, nodes))
+
+    def bind_call(self, pod: PodInfo, node: str) -> CallExtender:
+        metadata = pod.pod.metadata
+        body = {
+            "PodName": metadata.name,
+            "PodNamespace": metadata.namespace,
+            "PodUID": metadata.uid,
+            "Node": node,
+        }
+        return self._call(self.config.bind_verb, body)
+
+    def preempt_call(self, pod: PodInfo, victims: dict[str, tuple[list[PodInfo], int]]) -> CallExtender:
+        """`victims`: node -> (victims, disruption budget violations)."""
+        body: dict[str, Any] = {"Pod": _data(pod.pod)}
+        if self.config.node_cache_capable:
+            body["NodeNameToMetaVictims"] = {
+                node: {"Pods": [{"UID": p.uid} for p in pods], "NumPDBViolations": broken}
+                for node, (pods, broken) in victims.items()
+            }
+        else:
+            body["NodeNameToVictims"] = {
+                node: {"Pods": [_data(p.pod) for p in pods], "NumPDBViolations": broken}
+                for node, (pods, broken) in victims.items()
+            }
+        return self._call(self.config.preempt_verb, body)
+
+    def _call(self, verb: str, body: dict[str, Any]) -> CallExtender:
+        return CallExtender(self, verb, f"{self.config.url_prefix.rstrip('/')}/{verb}", body)
+
+    def _arguments(self, pod: PodInfo, nodes: Sequence[NodeInfo]) -> dict[str, Any]:
+        names = [node.name for node in nodes] if self.config.node_cache_capable else None
+        items = None
+        if names is None:
+            items = {"metadata": {}, "items": [_data(n.node) for n in nodes if n.node is not None]}
+        return {"Pod": _data(pod.pod), "Nodes": items, "NodeNames": names}
+
+    def read_filter(self, answer: ExtenderAnswer, asked: Sequence[NodeInfo]) -> FilterResult:
+        body = self._body(answer)
+        known = {node.name for node in asked}
+        names = body.get("nodenames")
+        if self.config.node_cache_capable and names is not None:
+            for name in names:
+                if name not in known:
+                    raise ExtenderFailed(
+                        f"extender {self.name!r} claims a filtered node {name!r} which is not found "
+                        "in the input node list"
+                    )
+            nodes = tuple(names)
+        else:
+            listed = (body.get("nodes") or {}).get("items") or ()
+            nodes = tuple(item.get("metadata", {}).get("name", "") for item in listed)
+        return FilterResult(
+            nodes,
+            dict(body.get("failednodes") or {}),
+            dict(body.get("failedandunresolvablenodes") or {}),
+        )
+
+    def read_priorities(self, answer: ExtenderAnswer) -> dict[str, int]:
+        """Node -> what to add to its total.  Errors are ignored, as upstream does."""
+        if answer.error or not isinstance(answer.body, list):
+            return {}
+        factor = int(self.config.weight) * (MAX_NODE_SCORE // MAX_EXTENDER_SCORE)
+        entries = [{str(k).lower(): v for k, v in e.items()} for e in answer.body]
+        return {str(e.get("host", "")): int(e.get("score") or 0) * factor for e in entries}
+
+    def read_preemption(self, answer: ExtenderAnswer) -> dict[str, tuple[list[str], int]]:
+        """Node -> (uids of victims, violations)."""
+        meta = self._body(answer).get("nodenametometavictims") or {}
+        result = {}
+        for node, victims in meta.items():
+            entry = {str(k).lower(): v for k, v in (victims or {}).items()}
+            uids = [
+                str({str(k).lower(): v for k, v in p.items()}.get("uid", ""))
+                for p in entry.get("pods") or ()
+            ]
+            result[node] = (uids, int(entry.get("numpdbviolations") or 0))
+        return result
+
+    def read_bind(self, answer: ExtenderAnswer) -> None:
+        self._body(answer)
+
+    def _body(self, answer: ExtenderAnswer) -> dict[str, Any]:
+        """The answer with its keys in lower case: Go reads them without regard to case."""
+        if answer.error:
+            raise ExtenderFailed(answer.error)
+        if not isinstance(answer.body, dict):
+            raise ExtenderFailed(f"extender {self.name!r} answered with {type(answer.body).__name__}")
+        body = {str(key).lower(): value for key, value in answer.body.items()}
+        if body.get("error"):
+            raise ExtenderFailed(str(body["error"]))
+        return body
+
+
+def _names(container: Container) -> set[str]:
+    resources = container.resources
+    if resources is None:
+        return set()
+    return set(resources.requests or ()) | set(resources.limits or ())
+
+
+def _data(obj: KubeObject) -> Any:
+    return msgspec.to_builtins(obj)

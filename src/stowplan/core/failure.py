@@ -1,0 +1,150 @@
+"""The only way back: what happens to a pod whose attempt failed.
+
+The pod returns to the queue by the right rule, its PodScheduled condition says why, an event
+tells its owner, and a preemption that was decided is set in motion.  Mirrors
+`handleSchedulingFailure` in kube-scheduler's `schedule_one.go`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from stowplan.core.decision import Decision
+from stowplan.core.pod_status import StatusChange, patch_status, unschedulable_condition
+from stowplan.core.preemption import Preemption, preempt
+from stowplan.core.schedule_one import Attempt
+from stowplan.framework.diagnosis import fit_message
+from stowplan.framework.plugin import Nominate
+from stowplan.framework.runtime import Framework
+from stowplan.framework.status import Code, Status
+from stowplan.objects.pod import Pod
+from stowplan.queue import QueuedPod
+from stowplan.state.pod_info import PodInfo
+
+if TYPE_CHECKING:
+    from stowplan.core.machine import Machine
+    from stowplan.errors import ApiError
+
+NOTE_BYTES_MAX = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    status: Status
+    decision: Decision
+    nominate: Nominate | None
+    unschedulable_plugins: frozenset[str] = frozenset()
+    pending_plugins: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, attempt: Attempt) -> Failure:
+        assert attempt.status is not None
+        return cls(
+            attempt.status,
+            attempt.decision,
+            attempt.nominate,
+            attempt.unschedulable_plugins,
+            attempt.pending_plugins,
+        )
+
+    @classmethod
+    def of_binding(cls, status: Status, attempt: Attempt) -> Failure:
+        """Only a Permit rejection names a plugin whose events can help; the rest just retries."""
+        decision = attempt.decision
+        rejected = status.is_rejected and bool(status.plugin)
+        message = status.message
+        if rejected:
+            message = fit_message(1, {text: 1 for text in status.reasons})
+            status = Status(status.code, (message,), status.plugin)
+        failed = Decision(
+            decision.pod,
+            node_count=decision.node_count,
+            feasible_count=decision.feasible_count,
+            message=message if status.is_rejected else "",
+            error="" if status.is_rejected else message,
+            unschedulable_plugins=(status.plugin,) if rejected else (),
+        )
+        plugins = frozenset({status.plugin}) if rejected else frozenset()
+        pending = plugins if status.code == Code.PENDING else frozenset()
+        return cls(status, failed, Nominate(""), plugins, pending)
+
+
+class FailureHandler:
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+
+    def handle(self, framework: Framework, queued: QueuedPod, failure: Failure) -> None:
+        machine = self._machine
+        info = queued.info
+        queued.set_rejectors(failure.unschedulable_plugins, failure.pending_plugins)
+        current = machine.pods.get(info.key)
+        if current is not None and current.uid != info.uid:
+            # Another pod of the same name: ours is gone, and nothing about it is worth writing.
+            machine.queue.done(info.uid)
+            return
+        if current is None or current.node_name:
+            machine.queue.done(info.uid)
+        else:
+            queued.info = current
+            machine.queue.add_unschedulable_if_not_present(queued)
+        machine.queue.nominator.add(queued.info, failure.nominate)
+        message = failure.status.message
+        pod = queued.info.pod
+        machine.record(pod, "Warning", "FailedScheduling", "Scheduling", shortened(message))
+        reason = "Unschedulable" if failure.status.is_rejected else "SchedulerError"
+        change = StatusChange(unschedulable_condition(pod, reason, message), failure.nominate)
+        machine.stepper.start(
+            patch_status(pod, change, machine.now_s, machine.random), lambda problem: None
+        )
+
+    def preempt(self, framework: Framework, queued: QueuedPod, attempt: Attempt) -> None:
+        """Carry out the preemption that this attempt decided on, if it did."""
+        if attempt.nominate is None or not attempt.nominate.node or not attempt.victims:
+            return
+        machine = self._machine
+        preemptor = queued.info
+        plugin = framework.plugins.instances.get("DefaultPreemption")
+        preemption = Preemption(
+            preemptor,
+            attempt.nominate.node,
+            attempt.victims,
+            machine.waiting,
+            machine.in_pre_bind,
+            lambda: machine.now_s,
+            machine.random,
+            self._record_victim,
+            plugin.preempting if plugin is not None else {},
+        )
+
+        def finished(problem: ApiError | None) -> None:
+            if problem is not None:
+                machine.queue.activate([preemptor])
+
+        nominees = self._take_nominations(preemptor, attempt.nominate.node)
+        machine.stepper.start(preempt(preemption, nominees), finished)
+
+    def _take_nominations(self, preemptor: PodInfo, node: str) -> list[PodInfo]:
+        """Less important pods that were promised this node: the promise is withdrawn."""
+        nominator = self._machine.queue.nominator
+        losers = [
+            pod for pod in nominator.pods_for_node(node) if pod.priority < preemptor.priority
+        ]
+        live = [self._machine.pods.get(pod.key) for pod in losers]
+        for pod in losers:
+            nominator.delete(pod.uid)
+        return [pod for pod in live if pod is not None]
+
+    def _record_victim(self, victim: Pod, note: str) -> None:
+        self._machine.record(victim, "Normal", "Preempted", "Preempting", note)
+
+
+def shortened(message: str) -> str:
+    """
+    >>> len(shortened("x" * 2000)), shortened("short")
+    (1024, 'short')
+    """
+    data = message.encode()
+    if len(data) <= NOTE_BYTES_MAX:
+        return message
+    return data[: NOTE_BYTES_MAX - 4].decode(errors="ignore") + " ..."

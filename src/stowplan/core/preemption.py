@@ -1,0 +1,112 @@
+"""Carrying out a preemption: victims get their condition and are deleted, in the background.
+
+`plugins.default_preemption` chose them.  While this runs the preemptor is held at PreEnqueue, so
+that it is not tried before its place is free.  Mirrors `framework/preemption/executor.go`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+from stowplan.core.binding import Binding
+from stowplan.core.pod_status import StatusChange, patch_status
+from stowplan.core.steps import Parallel
+from stowplan.core.waiting import WaitingPods
+from stowplan.errors import ApiError
+from stowplan.framework.plugin import Nominate
+from stowplan.objects.api import Delete
+from stowplan.objects.base import Condition
+from stowplan.objects.kinds import POD
+from stowplan.objects.pod import Pod
+from stowplan.state.pod_info import PodInfo
+
+_NOT_FOUND = 404
+
+
+@dataclass(slots=True)
+class Preemption:
+    """One preemptor and what it needs to take its place."""
+
+    preemptor: PodInfo
+    node: str
+    victims: tuple[PodInfo, ...]
+    waiting: WaitingPods
+    in_pre_bind: dict[str, Binding]
+    now: Callable[[], float]
+    random: Random
+    record: Callable[[Pod, str], None]
+    """Tell the victim's owner: (victim, note)."""
+    preempting: dict[str, PodInfo | None]
+    """DefaultPreemption's list of preemptors in progress."""
+
+
+def preempt(
+    preemption: Preemption, nominees: list[PodInfo]
+) -> Generator[Any, Any, ApiError | None]:
+    """Evict all victims, the last one last; the first error, if any.
+
+    `nominees` are less important pods that were promised the same node: they lose the promise.
+    """
+    victims = [v for v in preemption.victims if not v.kind.terminating]
+    if not victims:
+        return None
+    uid = preemption.preemptor.uid
+    preemption.preempting[uid] = None
+    try:
+        yield Parallel([_clear_nomination(preemption, nominee) for nominee in nominees])
+        results = yield Parallel([_evict(preemption, victim) for victim in victims[:-1]])
+        failed = next((result for result in results if result is not None), None)
+        if failed is None:
+            # Once the last victim is on its way, its end may wake the preemptor.
+            preemption.preempting[uid] = victims[-1]
+            failed = yield from _evict(preemption, victims[-1])
+    finally:
+        preemption.preempting.pop(uid, None)
+    return failed
+
+
+def _clear_nomination(preemption: Preemption, nominee: PodInfo) -> Generator[Any, Any, None]:
+    change = StatusChange(nominate=Nominate(""))
+    yield from patch_status(nominee.pod, change, preemption.now(), preemption.random)
+
+
+def _evict(preemption: Preemption, victim: PodInfo) -> Generator[Any, Any, ApiError | None]:
+    note = f"Preempted by pod {preemption.preemptor.uid} on node {preemption.node}"
+    if _called_off(preemption, victim):
+        preemption.record(victim.pod, note + " (in kube-scheduler memory).")
+        return None
+    condition = Condition(
+        type="DisruptionTarget",
+        status="True",
+        reason="PreemptionByScheduler",
+        message=(
+            f"{preemption.preemptor.pod.spec.scheduler_name}: preempting to accommodate "
+            "a higher priority pod"
+        ),
+        observed_generation=victim.pod.metadata.generation,
+    )
+    problem = yield from patch_status(
+        victim.pod, StatusChange(condition), preemption.now(), preemption.random
+    )
+    if problem is None:
+        metadata = victim.pod.metadata
+        answer = yield Delete(POD, metadata.namespace, metadata.name)
+        problem = answer if isinstance(answer, ApiError) else None
+    if problem is None:
+        preemption.record(victim.pod, note)
+        return None
+    return None if problem.code == _NOT_FOUND else problem
+
+
+def _called_off(preemption: Preemption, victim: PodInfo) -> bool:
+    """A victim that has not been bound yet is stopped where it stands, without the API server."""
+    if preemption.waiting.fail(victim.uid, "preempted"):
+        return True
+    binding = preemption.in_pre_bind.get(victim.uid)
+    if binding is None or binding.cancelled_by:
+        return False
+    binding.cancelled_by = "preempted by DefaultPreemption"
+    return True

@@ -1,0 +1,62 @@
+"""What extenders may do to preemption: drop candidates, or change their victims."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from typing import Any
+
+from stowplan.core.extender import CallExtender, Extender, ExtenderFailed
+from stowplan.framework.cycle import Cycle
+from stowplan.framework.effects import AskPreemptionExtenders
+from stowplan.framework.status import Status, error
+from stowplan.plugins import Candidate
+
+
+def ask_extenders(
+    extenders: Sequence[Extender], cycle: Cycle, question: AskPreemptionExtenders
+) -> Generator[CallExtender, Any, list[Candidate] | Status]:
+    """Ask each extender that preempts in turn; the candidates that are left."""
+    candidates: list[Candidate] = list(question.candidates)
+    for extender in extenders:
+        if not candidates:
+            break
+        if not extender.preempts or not extender.is_interested(question.pod):
+            continue
+        by_node = {c.node: (list(c.victims), c.violations) for c in candidates}
+        answer = yield extender.preempt_call(question.pod, by_node)
+        try:
+            left = extender.read_preemption(answer)
+            candidates = _rebuilt(extender, cycle, candidates, left)
+        except ExtenderFailed as failure:
+            if not extender.ignorable:
+                return error(str(failure))
+    return candidates
+
+
+def _rebuilt(
+    extender: Extender,
+    cycle: Cycle,
+    candidates: list[Candidate],
+    left: dict[str, tuple[list[str], int]],
+) -> list[Candidate]:
+    """The extender's choice as candidates; it may name any pod of a node it was asked about."""
+    table = cycle.nodes
+    known = {c.node: table.info(table.row_of[c.node]).pods for c in candidates}
+    rebuilt = []
+    for node, (uids, violations) in left.items():
+        if node not in known:
+            raise ExtenderFailed(f"extender {extender.name!r} claims unknown node {node!r}")
+        for uid in uids:
+            if uid not in known[node]:
+                raise ExtenderFailed(
+                    f"extender {extender.name!r} claims to preempt pod (UID: {uid}) on node "
+                    f"{node!r}, but the pod is not found on that node"
+                )
+        if not uids:
+            if extender.ignorable:
+                continue
+            raise ExtenderFailed(
+                f"expected at least one victim pod on node {node!r} from extender {extender.name!r}"
+            )
+        rebuilt.append(Candidate(node, tuple(known[node][uid] for uid in uids), violations))
+    return rebuilt

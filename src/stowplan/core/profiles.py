@@ -1,0 +1,110 @@
+"""From a configuration to running frameworks: which plugins, made how, in what order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+
+from stowplan.config import (
+    ExpandedPlugins,
+    Profile,
+    SchedulerConfig,
+    default_args,
+    expand_all,
+    profile_error,
+)
+from stowplan.framework.handle import Handle
+from stowplan.framework.plugin import PluginSet, points_of
+from stowplan.framework.runtime import Framework
+from stowplan.framework.timing import Recorder
+from stowplan.plugins import IN_TREE
+
+Registry = Mapping[str, type]
+"""Plugin name -> class.  In-tree ones, and a user's beside them."""
+
+
+def build_frameworks(
+    config: SchedulerConfig,
+    handle: Handle,
+    *,
+    registry: Registry = IN_TREE,
+    recorder: Recorder | None = None,
+) -> dict[str, Framework]:
+    """One framework per profile, by scheduler name; each with a handle of its own."""
+    expanded = expand_all(config, implements(registry), known=sorted(registry))
+    ignored = _ignored_by_extenders(config)
+    return {
+        name: _framework(config.profile(name), plugins, replace(handle), registry, recorder, ignored)
+        for name, plugins in expanded.items()
+    }
+
+
+def implements(registry: Registry) -> Callable[[str], frozenset[str]]:
+    return lambda name: points_of(registry[name])
+
+
+def _framework(
+    profile: Profile | None,
+    plugins: ExpandedPlugins,
+    handle: Handle,
+    registry: Registry,
+    recorder: Recorder | None,
+    ignored: frozenset[str],
+) -> Framework:
+    assert profile is not None, plugins.scheduler_name
+    made: dict[str, Any] = {}
+    for name in plugins.instances:
+        args = profile.args(name)
+        if args is None:
+            args = default_args(name)
+        if ignored and name == "NodeResourcesFit":
+            args = _with_ignored(args, ignored)
+        try:
+            made[name] = registry[name](args, handle)
+        except Exception as cause:
+            problem = f'initializing plugin "{name}": {cause}'
+            raise profile_error(plugins.scheduler_name, problem) from cause
+
+    def at(point: str) -> tuple[Any, ...]:
+        return tuple(made[name] for name in plugins.at(point))
+
+    plugin_set = PluginSet(
+        pre_enqueue=at("preEnqueue"),
+        queue_sort=at("queueSort")[0],
+        pre_filter=at("preFilter"),
+        filter=at("filter"),
+        post_filter=at("postFilter"),
+        pre_score=at("preScore"),
+        score=at("score"),
+        reserve=at("reserve"),
+        permit=at("permit"),
+        pre_bind=at("preBind"),
+        bind=at("bind"),
+        post_bind=at("postBind"),
+        weights=dict(plugins.score_weights),
+        instances=made,
+    )
+    return Framework(
+        plugins.scheduler_name,
+        plugin_set,
+        handle,
+        percentage_of_nodes_to_score=profile.percentage_of_nodes_to_score,
+        recorder=recorder,
+    )
+
+
+def _ignored_by_extenders(config: SchedulerConfig) -> frozenset[str]:
+    return frozenset(
+        resource.name
+        for extender in config.extenders
+        for resource in extender.managed_resources or ()
+        if resource.ignored_by_scheduler
+    )
+
+
+def _with_ignored(args: Any, ignored: frozenset[str]) -> Any:
+    # Replaced, not added to: what kube-scheduler does.
+    return msgspec.structs.replace(args, ignored_resources=sorted(ignored))

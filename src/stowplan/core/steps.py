@@ -1,0 +1,132 @@
+"""Running generators: how code written top to bottom waits without anybody blocking.
+
+Binding a pod, evicting victims and patching a status are generators that yield what they need (an
+API request, an extender's answer, some sleep, a permit) and are sent the outcome.  The `Stepper`
+turns what they yield into effects and timers, and resumes them when the machine hears back.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from itertools import count
+from typing import Any
+
+from stowplan.core.extender import CallExtender
+from stowplan.core.messages import AskExtender, Call, Effect
+from stowplan.framework.effects import Sleep
+from stowplan.objects.api import Bind, Create, Delete, Get, Patch, Update
+
+Steps = Generator[Any, Any, Any]
+Finished = Callable[[Any], None]
+"""Told what the generator returned."""
+
+_REQUESTS = (Bind, Patch, Delete, Update, Create, Get)
+
+
+@dataclass(frozen=True, slots=True)
+class Parallel:
+    """Run these side by side; the generator is sent the list of what they returned."""
+
+    branches: list[Steps]
+
+
+@dataclass(slots=True)
+class Suspend:
+    """Wait until somebody resumes: `register` is handed the function that does."""
+
+    register: Callable[[Callable[[Any], None]], None]
+
+
+class Stepper:
+    def __init__(self) -> None:
+        self.effects: list[Effect] = []
+        self._tokens = count(1)
+        self._waiting: dict[int, tuple[Steps, Finished]] = {}
+        self._ready: deque[tuple[Steps, Finished, Any]] = deque()
+        self._timers: list[tuple[float, int, Callable[[], None]]] = []
+        self._running = False
+        self.now_s = 0.0
+
+    def start(self, steps: Steps, finished: Finished) -> None:
+        self._resume(steps, finished, None)
+
+    def answer(self, token: int, answer: Any) -> bool:
+        """Resume whoever waits for this answer; False if nobody does (any more)."""
+        waiting = self._waiting.pop(token, None)
+        if waiting is None:
+            return False
+        self._resume(*waiting, answer)
+        return True
+
+    @property
+    def pending_count(self) -> int:
+        return len(self._waiting)
+
+    def at(self, time_s: float, action: Callable[[], None]) -> None:
+        heapq.heappush(self._timers, (time_s, next(self._tokens), action))
+
+    def next_timer_s(self) -> float | None:
+        return self._timers[0][0] if self._timers else None
+
+    def run_due(self) -> None:
+        while self._timers and self._timers[0][0] <= self.now_s:
+            heapq.heappop(self._timers)[2]()
+
+    def _resume(self, steps: Steps, finished: Finished, value: Any) -> None:
+        """Never runs a generator inside another one: a plugin may allow a pod in its own step."""
+        self._ready.append((steps, finished, value))
+        if self._running:
+            return
+        self._running = True
+        try:
+            while self._ready:
+                self._advance(*self._ready.popleft())
+        finally:
+            self._running = False
+
+    def _advance(self, steps: Steps, finished: Finished, value: Any) -> None:
+        try:
+            wanted = steps.send(value)
+        except StopIteration as stop:
+            finished(stop.value)
+            return
+        if isinstance(wanted, _REQUESTS):
+            token = next(self._tokens)
+            self._waiting[token] = (steps, finished)
+            self.effects.append(Call(token, wanted))
+        elif isinstance(wanted, CallExtender):
+            token = next(self._tokens)
+            self._waiting[token] = (steps, finished)
+            self.effects.append(AskExtender(token, wanted))
+        elif isinstance(wanted, Sleep):
+            self.at(
+                self.now_s + wanted.seconds, lambda: self._resume(steps, finished, None)
+            )
+        elif isinstance(wanted, Suspend):
+            wanted.register(lambda outcome: self._resume(steps, finished, outcome))
+        elif isinstance(wanted, Parallel):
+            self._fork(wanted.branches, lambda results: self._resume(steps, finished, results))
+        else:
+            raise AssertionError(f"a step yielded {wanted!r}, which nobody can carry out")
+
+    def _fork(self, branches: list[Steps], joined: Finished) -> None:
+        results: list[Any] = [None] * len(branches)
+        left = len(branches)
+        if not branches:
+            joined([])
+
+        def finish(index: int) -> Finished:
+            def finished(result: Any) -> None:
+                nonlocal left
+                results[index] = result
+                left -= 1
+                if left == 0:
+                    joined(results)
+
+            return finished
+
+        for index, branch in enumerate(branches):
+            self._resume(branch, finish(index), None)

@@ -1,0 +1,216 @@
+"""Answers that are kept: what node-local plugins said about every node, per kind of pod.
+
+A plugin with a `signature` answers for a node from the pod and that node alone.  So its answers
+stay true until the node changes: for the next pod with the same signatures only the rows that
+changed since are asked about again, a few one by one, many as arrays.  This is where the speed
+comes from; `Framework` merges the kept answers with those of the cluster-wide plugins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stowplan.framework.cycle import Cycle
+from stowplan.framework.errors import PluginFailed
+from stowplan.framework.status import Code, NodeMask, Rows, Scores, Status, Verdict
+from stowplan.state.node_table import NodeTable
+from stowplan.state.pod_info import PodInfo
+
+ONE_BY_ONE_MAX = 3
+"""Up to so many changed rows are asked about singly: cheaper than arrays of that length."""
+
+BYTES_MAX = 256 * 2**20
+"""Memory for kept answers; the least recently used signature goes first."""
+
+
+@dataclass(slots=True)
+class LocalPlugins:
+    """The node-local plugins of a profile that apply to one signature, in profile order."""
+
+    filters: tuple[tuple[int, Any], ...]
+    """(1 + position among the profile's Filter plugins, plugin)"""
+    scores: tuple[Any, ...]
+    weights: dict[str, int]
+    data: dict[str, Any]
+    """What their PreFilter and PreScore wrote into the cycle: true for all pods alike."""
+    score_error: PluginFailed | None = None
+    """A PreScore that failed: an error once there are nodes to score, not before."""
+
+
+class LocalAnswers:
+    """One signature's answers, one row per node."""
+
+    __slots__ = (
+        "final",
+        "first",
+        "has_raw",
+        "passed",
+        "plugins",
+        "raw",
+        "reasons",
+        "seen",
+        "sum",
+        "why",
+    )
+
+    def __init__(self, plugins: LocalPlugins, filter_count: int) -> None:
+        self.plugins = plugins
+        self.seen = -1
+        """The table's version these answers are true for."""
+        self.first: NDArray[np.uint8] = np.zeros(0, np.uint8)
+        self.why: NDArray[np.uint32] = np.zeros(0, np.uint32)
+        self.final: NodeMask = np.zeros(0, np.bool_)
+        self.passed: NodeMask = np.zeros(0, np.bool_)
+        self.reasons: list[list[str]] = [[] for _ in range(filter_count)]
+        self.raw: dict[str, Scores] = {plugin.name: np.zeros(0, np.int64) for plugin in plugins.scores}
+        self.has_raw: dict[str, bool] = {plugin.name: False for plugin in plugins.scores}
+        """False while a plugin's raw scores are 0 on every node: then there is nothing to weigh."""
+        self.sum: Scores = np.zeros(0, np.int64)
+        """Weighted sum of the scores that need no normalising."""
+
+    @property
+    def byte_count(self) -> int:
+        return len(self.first) * (1 + 4 + 1 + 1 + 8 + 8 * len(self.raw))
+
+    def refresh(self, cycle: Cycle, pod: PodInfo, table: NodeTable) -> int:
+        """Catch up with the table; returns how many rows had to be asked about."""
+        if self.seen == table.version and len(self.first) == table.size:
+            return 0
+        if len(self.first) != table.size:
+            self._resize(table.size)
+        rows = table.rows_newer_than(self.seen)
+        cycle.data.update(self.plugins.data)
+        if self.seen < 0 or 2 * len(rows) > table.size:
+            self._ask_many(cycle, pod, table, slice(0, table.size))
+        elif len(rows) <= ONE_BY_ONE_MAX:
+            for row in rows.tolist():
+                self._ask_one(cycle, pod, table, row)
+        else:
+            self._ask_many(cycle, pod, table, rows)
+        self.seen = table.version
+        return len(rows)
+
+    def _resize(self, size: int) -> None:
+        self.first = _grown(self.first, size)
+        self.why = _grown(self.why, size)
+        self.final = _grown(self.final, size)
+        self.passed = _grown(self.passed, size)
+        self.sum = _grown(self.sum, size)
+        self.raw = {name: _grown(column, size) for name, column in self.raw.items()}
+
+    def _ask_many(self, cycle: Cycle, pod: PodInfo, table: NodeTable, rows: Rows | slice) -> None:
+        length = table.size if isinstance(rows, slice) else len(rows)
+        first = np.zeros(length, np.uint8)
+        why = np.zeros(length, np.uint32)
+        final = np.zeros(length, np.bool_)
+        for number, plugin in self.plugins.filters:
+            verdict = plugin.filter_nodes(cycle, pod, table, rows)
+            bits = self.translate(number, verdict)
+            fresh = (first == 0) & (bits != 0)
+            if fresh.any():
+                first[fresh] = number
+                why[fresh] = bits[fresh]
+                final[fresh] = verdict.unresolvable[fresh]
+        self.first[rows], self.why[rows], self.final[rows] = first, why, final
+        self.passed[rows] = (first == 0) & table.alive[rows]
+        total = np.zeros(length, np.int64)
+        for plugin in self.plugins.scores:
+            scores = plugin.score_nodes(cycle, pod, table, rows)
+            self.raw[plugin.name][rows] = scores
+            if hasattr(plugin, "normalize_scores"):
+                self.has_raw[plugin.name] |= bool(scores.any())
+            else:
+                total += self.plugins.weights[plugin.name] * scores
+        self.sum[rows] = total
+
+    def _ask_one(self, cycle: Cycle, pod: PodInfo, table: NodeTable, row: int) -> None:
+        info = table.infos[row]
+        if info is None:
+            self.passed[row] = False
+            return
+        number, why, final = 0, 0, False
+        for position, plugin in self.plugins.filters:
+            status = plugin.filter_node(cycle, pod, info)
+            if status is not None:
+                number, why = position, self._bits(position, status)
+                final = status.code == Code.UNSCHEDULABLE_AND_UNRESOLVABLE
+                break
+        self.first[row], self.why[row], self.final[row] = number, why, final
+        self.passed[row] = number == 0
+        total = 0
+        for plugin in self.plugins.scores:
+            name = plugin.name
+            score = plugin.score_node(cycle, pod, info)
+            self.raw[name][row] = score
+            if hasattr(plugin, "normalize_scores"):
+                self.has_raw[name] |= score != 0
+            else:
+                total += self.plugins.weights[name] * score
+        self.sum[row] = total
+
+    def translate(self, number: int, verdict: Verdict) -> NDArray[np.uint32]:
+        """The verdict's bits in this entry's numbering of that plugin's reasons."""
+        known = self.reasons[number - 1]
+        if not known:
+            known.extend(verdict.reasons)
+        if known[: len(verdict.reasons)] == list(verdict.reasons):
+            return verdict.why
+        bits = np.zeros(len(verdict.why), np.uint32)
+        for n, text in enumerate(verdict.reasons):
+            bit = np.uint32(1 << self._bit(number, text))
+            bits |= np.where(verdict.why & np.uint32(1 << n), bit, np.uint32(0))
+        return bits
+
+    def _bits(self, number: int, status: Status) -> int:
+        bits = 0
+        for text in status.reasons:
+            bits |= 1 << self._bit(number, text)
+        return bits
+
+    def _bit(self, number: int, text: str) -> int:
+        known = self.reasons[number - 1]
+        if text not in known:
+            known.append(text)
+        return known.index(text)
+
+
+class KeptAnswers:
+    """Kept answers by signature, within a bound on memory."""
+
+    def __init__(self, bytes_max: int = BYTES_MAX) -> None:
+        self._answers: dict[Hashable, LocalAnswers] = {}
+        self._bytes_max = bytes_max
+        self.hits = 0
+        self.misses = 0
+        self.rows_asked = 0
+
+    def find(self, signature: Hashable) -> LocalAnswers | None:
+        found = self._answers.pop(signature, None)
+        if found is None:
+            self.misses += 1
+            return None
+        self._answers[signature] = found
+        self.hits += 1
+        return found
+
+    def keep(self, signature: Hashable, answers: LocalAnswers) -> None:
+        self._answers[signature] = answers
+        size = max(1, answers.byte_count)
+        while len(self._answers) > max(1, self._bytes_max // size):
+            self._answers.pop(next(iter(self._answers)))
+
+    def clear(self) -> None:
+        self._answers.clear()
+
+
+def _grown(column: NDArray[Any], size: int) -> NDArray[Any]:
+    grown = np.zeros(size, column.dtype)
+    kept = min(size, len(column))
+    grown[:kept] = column[:kept]
+    return grown
+

@@ -1,0 +1,47 @@
+"""The plugins that come with the scheduler, one module each, named as upstream names them.
+
+`IN_TREE` is the registry: `core` makes a profile's plugins from it by name.  Plugins know the
+framework and nothing of each other; what several need is in `_shared`.
+"""
+
+from __future__ import annotations
+
+from stowplan.plugins._shared.victims import Candidate
+from stowplan.plugins.default_binder import DefaultBinder
+from stowplan.plugins.default_preemption import DefaultPreemption
+from stowplan.plugins.dynamic_resources import DynamicResources
+from stowplan.plugins.image_locality import ImageLocality
+from stowplan.plugins.node_affinity import NodeAffinity
+from stowplan.plugins.node_declared_features import NodeDeclaredFeatures
+from stowplan.plugins.node_name import NodeName
+from stowplan.plugins.node_ports import NodePorts
+from stowplan.plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
+from stowplan.plugins.node_resources_fit import NodeResourcesFit
+from stowplan.plugins.node_unschedulable import NodeUnschedulable
+from stowplan.plugins.priority_sort import PrioritySort
+from stowplan.plugins.qos_sort import QOSSort
+from stowplan.plugins.scheduling_gates import SchedulingGates
+from stowplan.plugins.taint_toleration import TaintToleration
+
+IN_TREE: dict[str, type] = {
+    plugin.name: plugin
+    for plugin in (
+        SchedulingGates,
+        PrioritySort,
+        QOSSort,
+        NodeUnschedulable,
+        NodeName,
+        TaintToleration,
+        NodeAffinity,
+        NodePorts,
+        NodeResourcesFit,
+        NodeResourcesBalancedAllocation,
+        ImageLocality,
+        DynamicResources,
+        DefaultPreemption,
+        DefaultBinder,
+        NodeDeclaredFeatures,
+    )
+}
+
+__all__ = ["IN_TREE", "Candidate"]

@@ -1,0 +1,1 @@
+"""What several plugins need; nothing here knows a plugin."""

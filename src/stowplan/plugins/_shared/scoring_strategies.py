@@ -1,0 +1,131 @@
+"""The three ways NodeResourcesFit rates how full a node would be: spread out, pack, or by a curve.
+
+A strategy rates one resource on one node (`rate`) or on many (`rates`); the rest, weighing the
+resources against each other, is the same for all.  Mirrors kube-scheduler's
+`noderesources/least_allocated.go`, `most_allocated.go` and `requested_to_capacity_ratio.go`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stowplan.framework.status import MAX_NODE_SCORE, Scores
+from stowplan.plugins._shared.capacity import Capacity, Floats
+
+Amounts = NDArray[Any]
+"""float64, or int64 where float64 would not be exact."""
+
+_MAX_SHAPE_SCORE = 10
+
+
+class Strategy(Protocol):
+    counts_zero: bool
+    """Whether a resource that is rated 0 weighs in.  If not, the mean is rounded as well."""
+
+    def rate(self, requested: int, capacity: int) -> int: ...
+
+    def rates(self, requested: Amounts, capacity: Amounts) -> Amounts:
+        """May use `requested` for the answer."""
+
+
+class LeastAllocated:
+    counts_zero = True
+
+    def rate(self, requested: int, capacity: int) -> int:
+        free = capacity - requested
+        return free * MAX_NODE_SCORE // capacity if free > 0 else 0
+
+    def rates(self, requested: Amounts, capacity: Amounts) -> Amounts:
+        free = np.subtract(capacity, requested, out=requested)
+        return _percent(np.maximum(free, 0, out=free), capacity)
+
+
+class MostAllocated:
+    counts_zero = True
+
+    def rate(self, requested: int, capacity: int) -> int:
+        return requested * MAX_NODE_SCORE // capacity if requested < capacity else MAX_NODE_SCORE
+
+    def rates(self, requested: Amounts, capacity: Amounts) -> Amounts:
+        return _percent(np.minimum(requested, capacity, out=requested), capacity)
+
+
+class RequestedToCapacityRatio:
+    """Utilization in whole percent is a number of 0..100, so the curve is a table."""
+
+    counts_zero = False
+
+    def __init__(self, shape: Sequence[tuple[int, int]]) -> None:
+        """`shape`: points (utilization in percent, score of 0..10), by rising utilization."""
+        self._scores = [score_at(shape, percent) for percent in range(101)]
+        self._table = np.array(self._scores, np.float64)
+
+    def rate(self, requested: int, capacity: int) -> int:
+        percent = requested * 100 // capacity if requested < capacity else 100
+        return self._scores[percent]
+
+    def rates(self, requested: Amounts, capacity: Amounts) -> Amounts:
+        percent = _percent(np.minimum(requested, capacity, out=requested), capacity)
+        rated: Amounts = self._table[percent.astype(np.intp)]
+        return rated
+
+
+def score_at(shape: Sequence[tuple[int, int]], percent: int) -> int:
+    """The curve at one point.  Quotients are cut toward zero, on slopes that fall as well.
+
+    >>> score_at([(0, 10), (50, 2), (100, 0)], 37)
+    41
+    """
+    unit = MAX_NODE_SCORE // _MAX_SHAPE_SCORE
+    before, low = shape[0][0], shape[0][1] * unit
+    for utilization, score in shape:
+        high = score * unit
+        if percent <= utilization:
+            if utilization == before:
+                return high
+            rise, run = (high - low) * (percent - before), utilization - before
+            return low + (rise // run if rise >= 0 else -(-rise // run))
+        before, low = utilization, high
+    return low
+
+
+def weigh_many(
+    strategy: Strategy, parts: Sequence[tuple[int, Amounts, Capacity]], count: int
+) -> Scores:
+    """The weighted mean of (weight, requested, capacity), over what each node has."""
+    total: Floats = np.zeros(count)
+    fixed_weight = 0
+    weights: Amounts | None = None
+    for weight, requested, capacity in parts:
+        amounts = capacity.amounts if capacity.whole is None else capacity.whole
+        rated = strategy.rates(requested, amounts)
+        counted = capacity.present
+        if not strategy.counts_zero:
+            counted = rated > 0 if counted is None else counted & (rated > 0)
+        if counted is None:
+            fixed_weight += weight
+        else:
+            rated = rated * counted
+            weighed = counted * weight
+            weights = weighed if weights is None else weights + weighed
+        total += rated if weight == 1 else rated * weight
+    if weights is None:
+        total /= max(fixed_weight, 1)
+    else:
+        total /= np.maximum(weights + fixed_weight, 1)
+    if not strategy.counts_zero:
+        total += 0.5
+    return total.astype(np.int64)
+
+
+def _percent(part: Amounts, whole: Amounts) -> Amounts:
+    part *= MAX_NODE_SCORE
+    if part.dtype == np.int64:
+        part //= whole
+        return part
+    part /= whole
+    return np.floor(part, out=part)

@@ -1,0 +1,165 @@
+"""Who has to go: the victims on one node, and the best of several nodes.
+
+Mirrors `SelectVictimsOnNode` and `pickOneNodeForPreemption` of kube-scheduler.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from stowplan.framework.cycle import Cycle
+from stowplan.framework.errors import PluginFailed
+from stowplan.framework.runtime import Framework
+from stowplan.framework.status import Status, error, unresolvable
+from stowplan.objects.labels import Selector, compile_selector
+from stowplan.objects.times import parse_time
+from stowplan.objects.workloads import PodDisruptionBudget
+from stowplan.state.node_info import NodeInfo
+from stowplan.state.pod_info import PodInfo
+
+NO_VICTIMS = "No preemption victims found for incoming pod"
+
+_PRIORITY_OFFSET = 2**31
+"""Makes every priority positive, so that more victims always weigh more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    node: str
+    victims: tuple[PodInfo, ...]
+    """Most important first."""
+    violations: int
+    """Victims whose eviction breaks a disruption budget."""
+
+
+def start_time_s(pod: PodInfo, now_s: float) -> float:
+    started = pod.pod.status.start_time
+    return parse_time(started) if started else now_s
+
+
+def importance(now_s: float) -> Callable[[PodInfo], tuple[int, float]]:
+    """Sort key: higher priority first, then the longer-running pod."""
+    return lambda pod: (-pod.priority, start_time_s(pod, now_s))
+
+
+def select_victims(
+    framework: Framework,
+    cycle: Cycle,
+    pod: PodInfo,
+    node: NodeInfo,
+    budgets: Sequence[PodDisruptionBudget],
+    now_s: float,
+) -> Candidate | Status:
+    """The fewest, least important pods of this node without which `pod` fits; or why not."""
+    lower = [other for other in node.pods.values() if other.priority < pod.priority]
+    if not lower:
+        return unresolvable(NO_VICTIMS)
+    trial, trial_node = cycle.clone(), node.clone()
+    try:
+        for other in lower:
+            trial_node.remove_pod(other)
+            framework.remove_pod(trial, pod, other, trial_node)
+        status = framework.filter_one_with_nominated(trial, pod, trial_node)
+        if status is not None:
+            return status
+        return _reprieve(framework, trial, pod, trial_node, (lower, budgets, now_s))
+    except PluginFailed as failure:
+        return failure.status
+
+
+def _reprieve(
+    framework: Framework,
+    cycle: Cycle,
+    pod: PodInfo,
+    node: NodeInfo,
+    question: tuple[list[PodInfo], Sequence[PodDisruptionBudget], float],
+) -> Candidate | Status:
+    """Put pods back one by one, those that budgets protect first, as long as `pod` still fits."""
+    lower, budgets, now_s = question
+    lower = sorted(lower, key=importance(now_s))
+    violating, others = split_by_budget(lower, budgets)
+
+    def stays(other: PodInfo) -> bool:
+        node.add_pod(other)
+        framework.add_pod(cycle, pod, other, node)
+        if framework.filter_one_with_nominated(cycle, pod, node) is None:
+            return True
+        node.remove_pod(other)
+        framework.remove_pod(cycle, pod, other, node)
+        return False
+
+    victims: list[PodInfo] = []
+    violations = 0
+    for other in violating:
+        if not stays(other):
+            victims.append(other)
+            violations += 1
+    victims += [other for other in others if not stays(other)]
+    if violating and others:
+        victims.sort(key=importance(now_s))
+    if not victims:
+        return error(f"expected at least one victim pod on node {node.name!r}")
+    return Candidate(node.name, tuple(victims), violations)
+
+
+def split_by_budget(
+    pods: Sequence[PodInfo], budgets: Sequence[PodDisruptionBudget]
+) -> tuple[list[PodInfo], list[PodInfo]]:
+    """Pods whose eviction breaks a budget, and the others; budgets are spent in the order given."""
+    if not budgets:
+        return [], list(pods)
+    selectors: list[Selector] = [compile_selector(budget.spec.selector) for budget in budgets]
+    left = [budget.status.disruptions_allowed for budget in budgets]
+    violating: list[PodInfo] = []
+    others: list[PodInfo] = []
+    for pod in pods:
+        breaks = False
+        for n, budget in enumerate(budgets):
+            if _protects(budget, selectors[n], pod):
+                left[n] -= 1
+                breaks |= left[n] < 0
+        (violating if breaks else others).append(pod)
+    return violating, others
+
+
+def _protects(budget: PodDisruptionBudget, selector: Selector, pod: PodInfo) -> bool:
+    kind = pod.kind
+    return (
+        bool(kind.labels)
+        and budget.metadata.namespace == kind.namespace
+        # A budget with an empty selector protects nobody here, whatever its author meant.
+        and not selector.is_everything
+        and selector.matches(kind.labels)
+        and pod.pod.metadata.name not in (budget.status.disrupted_pods or {})
+    )
+
+
+def pick_candidate(candidates: Sequence[Candidate], now_s: float) -> Candidate | None:
+    """The node whose victims hurt least; each criterion breaks only the ties of the one before."""
+
+    def latest_start(candidate: Candidate) -> float:
+        top = max(victim.priority for victim in candidate.victims)
+        earliest = min(
+            start_time_s(victim, now_s) for victim in candidate.victims if victim.priority == top
+        )
+        return -earliest
+
+    criteria: tuple[Callable[[Candidate], Any], ...] = (
+        lambda c: c.violations,
+        lambda c: c.victims[0].priority,
+        lambda c: sum(victim.priority + _PRIORITY_OFFSET for victim in c.victims),
+        lambda c: len(c.victims),
+        latest_start,
+        # Upstream takes any; the smallest name makes a run repeatable.
+        lambda c: c.node,
+    )
+    best = [candidate for candidate in candidates if candidate.victims]
+    for criterion in criteria:
+        if len(best) <= 1:
+            break
+        values = [criterion(candidate) for candidate in best]
+        lowest = min(values)
+        best = [c for c, value in zip(best, values, strict=True) if value == lowest]
+    return best[0] if best else None

@@ -1,0 +1,201 @@
+"""NodeResourcesBalancedAllocation: prefer nodes whose resources the pod brings into balance.
+
+A node is balanced when the same share of each resource is taken.  The score rates how the pod
+*changes* that, from 50 (worse) over 75 (as before) to 100.  How balanced a node is before the pod
+comes depends on no pod, so it is kept and brought up to date where nodes changed.  Mirrors
+kube-scheduler's `noderesources/balanced_allocation.go`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from math import sqrt
+from typing import Protocol
+
+import numpy as np
+
+from stowplan.framework.cycle import Cycle
+from stowplan.framework.handle import Handle
+from stowplan.framework.status import MAX_NODE_SCORE, SKIP, NodeMask, Rows, Scores, Status
+from stowplan.objects.resources import CPU, EPHEMERAL_STORAGE, MEMORY, is_scalar
+from stowplan.plugins._shared.capacity import Capacities, Floats
+from stowplan.state.node_info import NodeInfo
+from stowplan.state.node_table import NodeTable
+from stowplan.state.pod_info import PodInfo, PodKind
+
+_NATIVE = (CPU, MEMORY, EPHEMERAL_STORAGE)
+_HALF = MAX_NODE_SCORE // 2
+_ONE_BY_ONE_MAX = 8
+"""Up to so many changed rows are looked at singly: cheaper than short arrays."""
+
+Wanted = tuple[tuple[str, int], ...]
+"""(resource, amount)"""
+
+
+class ResourceSpec(Protocol):
+    name: str
+
+
+class Args(Protocol):
+    resources: Sequence[ResourceSpec]
+
+
+class NodeResourcesBalancedAllocation:
+    name = "NodeResourcesBalancedAllocation"
+
+    def __init__(self, args: Args | None, handle: Handle) -> None:
+        given = tuple(spec.name for spec in args.resources) if args is not None else ()
+        names = given or (CPU, MEMORY)
+        self._resources = tuple(name for name in names if name in _NATIVE or is_scalar(name))
+        self._capacities = Capacities(handle.nodes)
+        self._before: dict[tuple[str, ...], _Before] = {}
+
+    def signature(self, pod: PodInfo) -> Hashable:
+        return self._wanted(pod)
+
+    def pre_score(self, cycle: Cycle, pod: PodInfo, rows: Rows) -> Status | None:
+        return None if any(amount for _, amount in self._wanted(pod)) else SKIP
+
+    def score_node(self, cycle: Cycle, pod: PodInfo, node: NodeInfo) -> int:
+        wanted = self._wanted(pod)
+        after = _balance_of_node(node, wanted)
+        before = _balance_of_node(node, [(name, 0) for name, _ in wanted])
+        return _HALF + (_HALF + after - before) // 2
+
+    def score_nodes(
+        self, cycle: Cycle, pod: PodInfo, nodes: NodeTable, rows: Rows | slice
+    ) -> Scores:
+        wanted = self._wanted(pod)
+        scores = balance(self._capacities, nodes, wanted, rows)
+        scores -= self._balance_before(nodes, wanted)[rows]
+        scores += _HALF
+        scores >>= 1
+        scores += _HALF
+        return scores
+
+    def _balance_before(self, nodes: NodeTable, wanted: Wanted) -> Scores:
+        names = tuple(name for name, _ in wanted)
+        found = self._before.get(names)
+        if found is None:
+            found = self._before[names] = _Before(names)
+        return found.up_to_date(self._capacities, nodes)
+
+    def _wanted(self, pod: PodInfo) -> Wanted:
+        kept = pod.kind.kept
+        wanted: Wanted | None = kept.get(self)
+        if wanted is None:
+            wanted = kept[self] = self._wanted_by(pod.kind)
+        return wanted
+
+    def _wanted_by(self, kind: PodKind) -> Wanted:
+        """A resource counted by name only where the pod requests it."""
+        requests = kind.running_requests
+        return tuple(
+            (name, requests.get(name, 0))
+            for name in self._resources
+            if name in _NATIVE or requests.get(name, 0)
+        )
+
+
+class _Before:
+    """How balanced each node is as it stands, by one choice of resources."""
+
+    __slots__ = ("_column", "_nothing", "_seen")
+
+    def __init__(self, names: tuple[str, ...]) -> None:
+        self._nothing: Wanted = tuple((name, 0) for name in names)
+        self._column: Scores = np.zeros(0, np.int64)
+        self._seen = -1
+
+    def up_to_date(self, capacities: Capacities, nodes: NodeTable) -> Scores:
+        if self._seen != nodes.version or len(self._column) != nodes.size:
+            rows = nodes.rows_newer_than(self._seen)
+            if self._seen < 0 or len(self._column) != nodes.size or 2 * len(rows) > nodes.size:
+                self._column = balance(capacities, nodes, self._nothing, slice(0, nodes.size))
+            elif len(rows) > _ONE_BY_ONE_MAX:
+                self._column[rows] = balance(capacities, nodes, self._nothing, rows)
+            else:
+                for row in rows.tolist():
+                    info = nodes.infos[row]
+                    if info is not None:
+                        self._column[row] = _balance_of_node(info, self._nothing)
+            self._seen = nodes.version
+        return self._column
+
+
+def _balance_of_node(node: NodeInfo, wanted: Iterable[tuple[str, int]]) -> int:
+    """0..100, with `wanted` on top of what the node holds."""
+    has, requested = node.allocatable, node.requested
+    shares = []
+    for name, amount in wanted:
+        capacity = has.get(name, 0)
+        if capacity:
+            # Both sides as floats: of large integers Python's own quotient is more exact than Go's.
+            share = float(requested.get(name, 0) + amount) / float(capacity)
+            shares.append(1.0 if share > 1.0 else share)
+    if len(shares) < 2:
+        deviation = 0.0
+    elif len(shares) == 2:
+        deviation = abs((shares[0] - shares[1]) / 2)
+    else:
+        deviation = _deviation(shares)
+    return int((1.0 - deviation) * MAX_NODE_SCORE)
+
+
+def _deviation(shares: list[float]) -> float:
+    # Not `sum`, which compensates for rounding: equal answers depend on plain additions.
+    total = squares = 0.0
+    for share in shares:
+        total += share
+    mean = total / len(shares)
+    for share in shares:
+        squares += (share - mean) * (share - mean)
+    return sqrt(squares / len(shares))
+
+
+def balance(capacities: Capacities, nodes: NodeTable, wanted: Wanted, rows: Rows | slice) -> Scores:
+    """As `_balance_of_node`, for many nodes."""
+    shares: list[Floats] = []
+    present: list[NodeMask | None] = []
+    for name, amount in wanted:
+        capacity = capacities.of(name)
+        share = nodes.requested(name)[rows].astype(np.float64)
+        if amount:
+            share += amount
+        share /= capacity.amounts[rows]
+        np.minimum(share, 1.0, out=share)
+        shares.append(share)
+        present.append(None if capacity.present is None else capacity.present[rows])
+    if len(shares) == 2 and present[0] is None and present[1] is None:
+        deviation = np.subtract(shares[0], shares[1], out=shares[0])
+        deviation /= 2
+        np.abs(deviation, out=deviation)
+    else:
+        deviation = _deviations(shares, present)
+    np.subtract(1.0, deviation, out=deviation)
+    deviation *= MAX_NODE_SCORE
+    return deviation.astype(np.int64)
+
+
+def _deviations(shares: list[Floats], present: list[NodeMask | None]) -> Floats:
+    """Per node over the resources it has: of two half their difference, of more the deviation.
+
+    Added up in the same order as for one node, so that roundings are the same.
+    """
+    weights = np.array(
+        [np.ones(len(shares[0])) if mask is None else mask for mask in present], np.float64
+    )
+    counts = weights.sum(axis=0)
+    total = np.zeros(len(counts))
+    low, high = np.ones(len(counts)), np.zeros(len(counts))
+    for share, weight in zip(shares, weights, strict=True):
+        total += share * weight
+        low = np.where(weight, np.minimum(low, share), low)
+        high = np.maximum(high, share * weight)
+    mean = total / np.maximum(counts, 1)
+    squares = np.zeros(len(counts))
+    for share, weight in zip(shares, weights, strict=True):
+        squares += (share - mean) * (share - mean) * weight
+    spread = np.sqrt(squares / np.maximum(counts, 1))
+    deviation: Floats = np.where(counts > 2, spread, np.where(counts == 2, (high - low) / 2, 0.0))
+    return deviation

@@ -1,0 +1,284 @@
+"""NodeResourcesFit: a node passes when it still has room for what the pod requests.
+
+Filter reports every shortage, not only the first; a pod that is larger than the whole node makes
+the node unresolvable.  Score rates how full the node would be (`_shared.scoring_strategies`), and
+counts containers without requests as small ones.  What is derived from the pod is worked out once
+per kind of pod.  Mirrors kube-scheduler's `noderesources/fit.go` and `resource_allocation.go`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Protocol
+
+import numpy as np
+
+from stowplan.errors import ConfigError
+from stowplan.framework.cycle import Cycle
+from stowplan.framework.events import Action, EventRegistration, Hint, Resource, on
+from stowplan.framework.handle import Handle
+from stowplan.framework.status import Code, Rows, Scores, Status, Verdict
+from stowplan.objects.node import Node
+from stowplan.objects.pod import Pod
+from stowplan.objects.resources import (
+    CPU,
+    EPHEMERAL_STORAGE,
+    MEMORY,
+    PODS,
+    allocatable,
+    is_extended,
+    is_scalar,
+    pod_requests,
+)
+from stowplan.plugins._shared.capacity import Capacities
+from stowplan.plugins._shared.rows import row_count
+from stowplan.plugins._shared.scoring_strategies import (
+    Amounts,
+    LeastAllocated,
+    MostAllocated,
+    RequestedToCapacityRatio,
+    Strategy,
+    weigh_many,
+)
+from stowplan.state.node_info import NodeInfo
+from stowplan.state.node_table import NodeTable
+from stowplan.state.pod_info import PodInfo, PodKind
+
+TOO_MANY_PODS = "Too many pods"
+
+_NATIVE = (CPU, MEMORY, EPHEMERAL_STORAGE)
+_REASONS_MAX = 32
+"""A verdict has so many bits; the reasons of further resources share the last one."""
+
+
+class ResourceSpec(Protocol):
+    name: str
+    weight: int
+
+
+class ShapePoint(Protocol):
+    utilization: int
+    score: int
+
+
+class Ratio(Protocol):
+    shape: Sequence[ShapePoint] | None
+
+
+class ScoringStrategy(Protocol):
+    type: str
+    resources: Sequence[ResourceSpec]
+    requested_to_capacity_ratio: Ratio | None
+
+
+class Args(Protocol):
+    ignored_resources: Sequence[str]
+    ignored_resource_groups: Sequence[str]
+    scoring_strategy: ScoringStrategy | None
+
+
+class _Ask:
+    """What one kind of pod asks for, in the form Filter and Score need it."""
+
+    __slots__ = ("_statuses", "checked", "reasons", "scored", "signature")
+
+    def __init__(
+        self, checked: Mapping[str, int], scored: tuple[tuple[str, int, int], ...]
+    ) -> None:
+        self.checked = tuple(
+            (name, amount, 1 << min(bit, _REASONS_MAX - 1))
+            for bit, (name, amount) in enumerate(checked.items(), 1)
+        )
+        """(resource, amount, its bit in a verdict), in the order shortages are reported."""
+        self.scored = scored
+        """(resource, amount, weight)"""
+        names = (f"Insufficient {name}" for name in checked)
+        self.reasons = (TOO_MANY_PODS, *names)[:_REASONS_MAX]
+        self.signature: Hashable = (self.checked, scored)
+        self._statuses: dict[int, Status] = {}
+
+    def status(self, bits: int, *, final: bool) -> Status:
+        key = bits << 1 | final
+        known = self._statuses.get(key)
+        if known is None:
+            code = Code.UNSCHEDULABLE_AND_UNRESOLVABLE if final else Code.UNSCHEDULABLE
+            reasons = tuple(text for n, text in enumerate(self.reasons) if bits >> n & 1)
+            known = self._statuses[key] = Status(code, reasons)
+        return known
+
+
+class NodeResourcesFit:
+    name = "NodeResourcesFit"
+
+    def __init__(self, args: Args | None, handle: Handle) -> None:
+        self._ignored = frozenset(args.ignored_resources if args is not None else ())
+        self._ignored_groups = frozenset(args.ignored_resource_groups if args is not None else ())
+        strategy = args.scoring_strategy if args is not None else None
+        self._strategy = _strategy(strategy)
+        self._resources = _resources(strategy)
+        self._capacities = Capacities(handle.nodes)
+
+    def signature(self, pod: PodInfo) -> Hashable:
+        return self._ask(pod).signature
+
+    def pre_filter(self, cycle: Cycle, pod: PodInfo) -> None:
+        self._ask(pod)
+
+    def filter_node(self, cycle: Cycle, pod: PodInfo, node: NodeInfo) -> Status | None:
+        ask = self._ask(pod)
+        has, requested = node.allocatable, node.requested
+        bits = 1 if len(node.pods) >= has.get(PODS, 0) else 0
+        final = False
+        for name, amount, bit in ask.checked:
+            total = has.get(name, 0)
+            if amount > total - requested.get(name, 0):
+                bits |= bit
+                final = final or amount > total
+        return ask.status(bits, final=final) if bits else None
+
+    def filter_nodes(
+        self, cycle: Cycle, pod: PodInfo, nodes: NodeTable, rows: Rows | slice
+    ) -> Verdict:
+        ask = self._ask(pod)
+        full = nodes.pod_count[rows] >= nodes.allocatable(PODS)[rows]
+        why = full.astype(np.uint32)
+        final = np.zeros(len(why), np.bool_)
+        for name, amount, bit in ask.checked:
+            total = nodes.allocatable(name)[rows]
+            short = total - nodes.requested(name)[rows] < amount
+            if short.any():
+                why |= short.astype(np.uint32) * np.uint32(bit)
+                final |= total < amount
+        return Verdict(ask.reasons, why, final)
+
+    def pre_score(self, cycle: Cycle, pod: PodInfo, rows: Rows) -> None:
+        self._ask(pod)
+
+    def score_node(self, cycle: Cycle, pod: PodInfo, node: NodeInfo) -> int:
+        strategy, has = self._strategy, node.allocatable
+        total = weights = 0
+        for name, amount, weight in self._ask(pod).scored:
+            capacity = has.get(name, 0)
+            if capacity:
+                rated = strategy.rate(_used(node, name) + amount, capacity)
+                if rated or strategy.counts_zero:
+                    total += rated * weight
+                    weights += weight
+        if not weights:
+            return 0
+        return total // weights if strategy.counts_zero else (2 * total + weights) // (2 * weights)
+
+    def score_nodes(
+        self, cycle: Cycle, pod: PodInfo, nodes: NodeTable, rows: Rows | slice
+    ) -> Scores:
+        parts = []
+        for name, amount, weight in self._ask(pod).scored:
+            capacity = self._capacities.of(name).at(rows)
+            used = _used_column(nodes, name)[rows]
+            requested: Amounts = used.astype(np.float64 if capacity.whole is None else np.int64)
+            requested += amount
+            parts.append((weight, requested, capacity))
+        return weigh_many(self._strategy, parts, row_count(nodes, rows))
+
+    def events_to_register(self) -> Sequence[EventRegistration]:
+        freed = Action.DELETE | Action.UPDATE_POD_SCALE_DOWN
+        grown = Action.ADD | Action.UPDATE_NODE_ALLOCATABLE
+        return (
+            on(Resource.POD, freed, _after_pod_change),
+            on(Resource.NODE, grown, self._after_node_change),
+        )
+
+    def _after_node_change(self, pod: Pod, old: Node | None, new: Node) -> Hint:
+        wanted = self._checked(pod_requests(pod, use_status=False))
+        has = allocatable(new)
+        if has[PODS] < 1 or any(amount > has.get(name, 0) for name, amount in wanted.items()):
+            return Hint.SKIP
+        if old is None:
+            return Hint.QUEUE
+        had = allocatable(old)
+        more = any(has.get(name, 0) > had.get(name, 0) for name in (PODS, *wanted))
+        return Hint.QUEUE if more else Hint.SKIP
+
+    def _ask(self, pod: PodInfo) -> _Ask:
+        kept = pod.kind.kept
+        ask: _Ask | None = kept.get(self)
+        if ask is None:
+            ask = kept[self] = _Ask(self._checked(pod.kind.requests), self._scored(pod.kind))
+        return ask
+
+    def _checked(self, requests: Mapping[str, int]) -> dict[str, int]:
+        """What Filter looks at: nothing is checked that is not requested."""
+        scalars = sorted(name for name in requests if name not in _NATIVE)
+        wanted = ((name, requests.get(name, 0)) for name in (*_NATIVE, *scalars))
+        return {name: n for name, n in wanted if n > 0 and not self._is_ignored(name)}
+
+    def _is_ignored(self, name: str) -> bool:
+        group = name.split("/")[0]
+        return is_extended(name) and (name in self._ignored or group in self._ignored_groups)
+
+    def _scored(self, kind: PodKind) -> tuple[tuple[str, int, int], ...]:
+        """What Score looks at: a resource counted by name only where the pod requests it."""
+        requests = kind.fit_score_requests
+        return tuple(
+            (name, requests.get(name, 0), weight)
+            for name, weight in self._resources
+            if name in _NATIVE or requests.get(name, 0)
+        )
+
+
+def _used(node: NodeInfo, name: str) -> int:
+    if name == CPU:
+        return node.nonzero_milli_cpu
+    if name == MEMORY:
+        return node.nonzero_memory
+    return node.requested.get(name, 0)
+
+
+def _used_column(nodes: NodeTable, name: str) -> Scores:
+    if name == CPU:
+        return nodes.nonzero_milli_cpu
+    if name == MEMORY:
+        return nodes.nonzero_memory
+    return nodes.requested(name)
+
+
+def _strategy(given: ScoringStrategy | None) -> Strategy:
+    kind = given.type if given is not None else "LeastAllocated"
+    if kind == "LeastAllocated":
+        return LeastAllocated()
+    if kind == "MostAllocated":
+        return MostAllocated()
+    ratio = given.requested_to_capacity_ratio if given is not None else None
+    if kind == "RequestedToCapacityRatio" and ratio is not None and ratio.shape:
+        return RequestedToCapacityRatio([(p.utilization, p.score) for p in ratio.shape])
+    raise ConfigError(
+        f"scoring strategy {kind!r} cannot be used",
+        where="NodeResourcesFitArgs.scoringStrategy",
+        hint="LeastAllocated, MostAllocated, or RequestedToCapacityRatio with a shape",
+    )
+
+
+def _resources(given: ScoringStrategy | None) -> tuple[tuple[str, int], ...]:
+    """(name, weight), without names that nodes never have."""
+    if given is None or not given.resources:
+        return (CPU, 1), (MEMORY, 1)
+    return tuple(
+        (spec.name, spec.weight or 1)
+        for spec in given.resources
+        if spec.name in _NATIVE or is_scalar(spec.name)
+    )
+
+
+def _after_pod_change(pod: Pod, old: Pod, new: Pod | None) -> Hint:
+    """A pod left its node, or asks for less than before."""
+    if new is None:
+        had_place = old.spec.node_name or old.status.nominated_node_name
+        return Hint.QUEUE if had_place else Hint.SKIP
+    if new.metadata.uid == pod.metadata.uid:
+        return Hint.QUEUE
+    if not new.spec.node_name:
+        return Hint.SKIP
+    before, after = pod_requests(old, use_status=True), pod_requests(new, use_status=True)
+    wanted = pod_requests(pod, use_status=True)
+    freed = any(n and before.get(name, 0) > after.get(name, 0) for name, n in wanted.items())
+    return Hint.QUEUE if freed else Hint.SKIP

@@ -1,0 +1,36 @@
+"""SchedulingGates: a pod with scheduling gates stays out of the queue until all are removed.
+
+Mirrors kube-scheduler's `schedulinggates/scheduling_gates.go`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from stowplan.framework.events import Action, EventRegistration, Hint, Resource, on
+from stowplan.framework.handle import Handle
+from stowplan.framework.status import Status, unresolvable
+from stowplan.objects.pod import Pod
+from stowplan.state.pod_info import PodInfo
+
+
+class SchedulingGates:
+    name = "SchedulingGates"
+
+    def __init__(self, args: Any, handle: Handle) -> None:
+        pass
+
+    def pre_enqueue(self, pod: PodInfo) -> Status | None:
+        gates = pod.pod.spec.scheduling_gates
+        if not gates:
+            return None
+        names = " ".join(gate.name for gate in gates)
+        return unresolvable(f"waiting for scheduling gates: [{names}]")
+
+    def events_to_register(self) -> Sequence[EventRegistration]:
+        return (on(Resource.POD, Action.UPDATE_POD_SCHEDULING_GATES_ELIMINATED, _gates_gone),)
+
+
+def _gates_gone(pod: Pod, old: Pod | None, new: Pod) -> Hint:
+    return Hint.QUEUE if new.metadata.uid == pod.metadata.uid else Hint.SKIP

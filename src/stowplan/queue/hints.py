@@ -1,0 +1,247 @@
+"""Queueing hints: is a cluster event worth another try for a pod that was turned down?
+
+Mirrors `buildQueueingHintMap` of kube-scheduler's `scheduler.go` and `isPodWorthRequeuing` of
+`backend/queue/scheduling_queue.go`.  `HintMap` is what the plugins of one profile registered,
+`Hints` answers for all profiles.  Which registrations match an event is worked out once per
+event: registrations never change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+from stowplan.framework.events import (
+    Action,
+    ClusterEvent,
+    EventRegistration,
+    Hint,
+    HintFunction,
+    Resource,
+)
+from stowplan.framework.plugin import points_of
+from stowplan.framework.timing import Recorder
+from stowplan.objects.pod import Pod
+from stowplan.queue.metrics import HINT_ERROR, HINT_QUEUE, HINT_SKIP, QueueMetrics
+from stowplan.queue.queued_pod import QueuedPod
+from stowplan.state.pod_info import PodInfo
+
+EXTENDER = "Extender"
+"""Stands in for all extenders where plugins are named."""
+
+OnPluginError = Callable[[str, str, PodInfo, Exception], None]
+"""(plugin, extension point, pod, what it raised): for the log."""
+
+_DEFAULT_RESOURCES = (
+    Resource.POD,
+    Resource.NODE,
+    Resource.PERSISTENT_VOLUME,
+    Resource.PERSISTENT_VOLUME_CLAIM,
+    Resource.CSI_NODE,
+    Resource.CSI_DRIVER,
+    Resource.CSI_STORAGE_CAPACITY,
+    Resource.STORAGE_CLASS,
+    Resource.RESOURCE_CLAIM,
+    Resource.DEVICE_CLASS,
+)
+DEFAULT_REGISTRATIONS = tuple(
+    EventRegistration(ClusterEvent(resource, Action.ALL)) for resource in _DEFAULT_RESOURCES
+)
+"""What a plugin that does not say hears of: nearly everything."""
+
+_REJECTING_POINTS = frozenset({"preEnqueue", "preFilter", "filter", "reserve", "permit"})
+_NODE_TAINT = EventRegistration(ClusterEvent(Resource.NODE, Action.UPDATE_NODE_TAINT))
+
+MEMO_MAX = 1024
+"""Events for which answers are remembered.  Real clusters know some dozens."""
+
+
+class Worth(IntEnum):
+    """Whether to try a pod again; the larger one wins."""
+
+    SKIP = 0
+    AFTER_BACKOFF = 1
+    IMMEDIATE = 2
+
+
+@dataclass(frozen=True, slots=True)
+class PluginHint:
+    plugin: str
+    event: ClusterEvent
+    hint: HintFunction | None
+
+
+@dataclass(frozen=True, slots=True)
+class Matched:
+    """The registrations of one profile that cover an event, in the order they were made."""
+
+    label: str
+    hints: tuple[PluginHint, ...]
+    plugins: frozenset[str]
+
+
+class HintMap:
+    """What the plugins of one profile want to hear of."""
+
+    __slots__ = ("_hints", "_matched")
+
+    def __init__(self, hints: Iterable[PluginHint] = ()) -> None:
+        self._hints = tuple(hints)
+        self._matched: dict[ClusterEvent, Matched] = {}
+
+    def __iter__(self) -> Iterator[PluginHint]:
+        return iter(self._hints)
+
+    def matching(self, event: ClusterEvent) -> Matched:
+        matched = self._matched.get(event)
+        if matched is None:
+            hints = tuple(hint for hint in self._hints if hint.event.matches(event))
+            matched = Matched(event.label, hints, frozenset(hint.plugin for hint in hints))
+            _remember(self._matched, event, matched)
+        return matched
+
+
+def build_hint_map(plugins: Iterable[Any], *, has_extenders: bool = False) -> HintMap:
+    """Ask a profile's plugins, each once, what events could help the pods they turn down.
+
+    A plugin that does not say gets the default list if it can turn pods down at all; one that
+    says "none" is only overruled by wildcard events.
+    """
+    hints: list[PluginHint] = []
+    named = {plugin.name: plugin for plugin in plugins}
+    for name, plugin in named.items():
+        hints += [PluginHint(name, entry.event, entry.hint) for entry in _registrations(plugin)]
+    if has_extenders:
+        hints += [PluginHint(EXTENDER, entry.event, None) for entry in DEFAULT_REGISTRATIONS]
+    return HintMap(hints)
+
+
+def _registrations(plugin: Any) -> tuple[EventRegistration, ...]:
+    if not hasattr(plugin, "events_to_register"):
+        rejects = _REJECTING_POINTS & points_of(type(plugin))
+        return DEFAULT_REGISTRATIONS if rejects else ()
+    entries: tuple[EventRegistration, ...] = tuple(plugin.events_to_register())
+    actions = [entry.event.action for entry in entries if entry.event.resource == Resource.NODE]
+    hears_of_new_nodes = any(action & Action.ADD for action in actions)
+    if hears_of_new_nodes and not any(action & Action.UPDATE_NODE_TAINT for action in actions):
+        # A node often becomes usable by losing a taint some time after it was added.
+        return (*entries, _NODE_TAINT)
+    return entries
+
+
+class Hints:
+    """The decision, for the pods of every profile."""
+
+    __slots__ = ("_interest", "_maps", "_metrics", "_on_error", "_opens", "_recorder")
+
+    def __init__(
+        self,
+        maps: Mapping[str, HintMap],
+        metrics: QueueMetrics,
+        *,
+        recorder: Recorder | None = None,
+        on_error: OnPluginError | None = None,
+    ) -> None:
+        self._maps = dict(maps)
+        self._metrics = metrics
+        self._recorder = recorder
+        self._on_error = on_error
+        self._interest: dict[ClusterEvent, bool] = {}
+        self._opens: dict[tuple[str, ClusterEvent], bool] = {}
+
+    def interested(self, event: ClusterEvent) -> bool:
+        """Whether any plugin of any profile wants to hear of the event."""
+        known = self._interest.get(event)
+        if known is None:
+            known = event.is_wildcard or any(
+                hints.matching(event).hints for hints in self._maps.values()
+            )
+            _remember(self._interest, event, known)
+        return known
+
+    def opens_gate(self, gating_plugin: str, event: ClusterEvent) -> bool:
+        """Whether the event may make a gating plugin change its mind.
+
+        Registrations of that plugin count whatever profile they come from, as upstream's do.
+        """
+        known = self._opens.get((gating_plugin, event))
+        if known is None:
+            known = event.is_wildcard or any(
+                gating_plugin in hints.matching(event).plugins for hints in self._maps.values()
+            )
+            _remember(self._opens, (gating_plugin, event), known)
+        return known
+
+    def may_be_worth(
+        self, profile: str, rejectors: frozenset[str], gating_plugin: str, event: ClusterEvent
+    ) -> bool:
+        """False if `worth` would skip every pod of that description: nobody need ask them."""
+        if event.is_wildcard:
+            return True
+        if gating_plugin and not self.opens_gate(gating_plugin, event):
+            return False
+        hints = self._maps.get(profile)
+        return (
+            not rejectors
+            or hints is None
+            or not rejectors.isdisjoint(hints.matching(event).plugins)
+        )
+
+    def worth(self, queued: QueuedPod, event: ClusterEvent, old: Any, new: Any) -> Worth:
+        rejectors, pending = queued.rejectors, queued.pending_plugins
+        if not rejectors:
+            return Worth.AFTER_BACKOFF
+        if event.is_wildcard:
+            return _wildcard_worth(queued, new)
+        hints = self._maps.get(queued.profile)
+        if hints is None:
+            return Worth.AFTER_BACKOFF
+        matched = hints.matching(event)
+        best = Worth.SKIP
+        for entry in matched.hints:
+            if entry.plugin not in rejectors:
+                continue
+            if not self._says_queue(entry, matched.label, queued.info, (old, new)):
+                continue
+            if entry.plugin in pending:
+                return Worth.IMMEDIATE
+            best = Worth.AFTER_BACKOFF
+            if not pending:
+                break
+        return best
+
+    def _says_queue(
+        self, entry: PluginHint, label: str, info: PodInfo, objects: tuple[Any, Any]
+    ) -> bool:
+        recorder = self._recorder
+        start_s = recorder.now() if recorder is not None else 0.0
+        result = HINT_QUEUE
+        if entry.hint is not None:
+            try:
+                if entry.hint(info.pod, *objects) == Hint.SKIP:
+                    result = HINT_SKIP
+            except Exception as failure:
+                # Trying once too often is better than forgetting the pod.
+                result = HINT_ERROR
+                if self._on_error is not None:
+                    self._on_error(entry.plugin, "QueueingHint", info, failure)
+        key = (entry.plugin, label, result)
+        self._metrics.hint_executions[key] += 1
+        if recorder is not None:
+            self._metrics.hint_durations[key].observe(recorder.now() - start_s)
+        return result is not HINT_SKIP
+
+
+def _wildcard_worth(queued: QueuedPod, new: Any) -> Worth:
+    """A wildcard event is for everybody, or with a pod for that pod alone."""
+    if new is None or (isinstance(new, Pod) and new.metadata.uid == queued.info.uid):
+        return Worth.AFTER_BACKOFF
+    return Worth.SKIP
+
+
+def _remember(memo: dict[Any, Any], key: Any, answer: Any) -> None:
+    if len(memo) >= MEMO_MAX:
+        memo.clear()
+    memo[key] = answer

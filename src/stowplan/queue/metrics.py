@@ -1,0 +1,71 @@
+"""What the queue counts: plain numbers, which the runtime exports under upstream's names.
+
+`scheduler_pending_pods` is not here: `SchedulingQueue.pending_counts` tells it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import defaultdict
+
+ACTIVE = "active"
+BACKOFF = "backoff"
+UNSCHEDULABLE = "unschedulable"
+GATED = "gated"
+
+SCHEDULE_ATTEMPT_FAILURE = "ScheduleAttemptFailure"
+BACKOFF_COMPLETE = "BackoffComplete"
+POP_FROM_BACKOFF = "PopFromBackoffQ"
+POD_POPPED = "PodPopped"
+"""The label under which `inflight_events` counts the pods in flight themselves."""
+
+HINT_QUEUE = "Queue"
+HINT_SKIP = "QueueSkip"
+HINT_ERROR = "Error"
+
+HINT_BUCKETS_S = tuple(0.00001 * 1.5**n for n in range(20))
+
+HintKey = tuple[str, str, str]
+"""(plugin, event, hint)"""
+
+
+class Histogram:
+    __slots__ = ("counts", "sum_s")
+
+    def __init__(self) -> None:
+        self.counts = [0] * (len(HINT_BUCKETS_S) + 1)
+        """Per bucket, not cumulated; the last one is for what exceeds every bound."""
+        self.sum_s = 0.0
+
+    def observe(self, duration_s: float) -> None:
+        self.counts[bisect_left(HINT_BUCKETS_S, duration_s)] += 1
+        self.sum_s += duration_s
+
+
+class QueueMetrics:
+    __slots__ = (
+        "hint_durations",
+        "hint_executions",
+        "incoming_pods",
+        "inflight_events",
+        "unschedulable_pods",
+    )
+
+    def __init__(self) -> None:
+        self.incoming_pods: defaultdict[tuple[str, str], int] = defaultdict(int)
+        """(queue, event) -> pods that ever entered: `queue_incoming_pods_total`."""
+        self.unschedulable_pods: defaultdict[tuple[str, str], int] = defaultdict(int)
+        """(plugin, profile) -> pods it rejected that wait now: `unschedulable_pods`."""
+        self.inflight_events: defaultdict[str, int] = defaultdict(int)
+        """Event -> how many are kept now for pods in flight: `inflight_events`."""
+        self.hint_executions: defaultdict[HintKey, int] = defaultdict(int)
+        self.hint_durations: defaultdict[HintKey, Histogram] = defaultdict(Histogram)
+        """`queueing_hint_execution_duration_seconds`; empty unless the queue was given a timer."""
+
+    def raise_unschedulable(self, plugins: frozenset[str], profile: str) -> None:
+        for plugin in plugins:
+            self.unschedulable_pods[plugin, profile] += 1
+
+    def lower_unschedulable(self, plugins: frozenset[str], profile: str) -> None:
+        for plugin in plugins:
+            self.unschedulable_pods[plugin, profile] -= 1

@@ -1,0 +1,89 @@
+"""QueuedPod: a pod waiting to be scheduled, and what its earlier attempts came to.
+
+Mirrors `QueuedPodInfo` of kube-scheduler's `framework/types.go`.  The queue makes one when a pod
+arrives and the same object travels with the pod through every attempt until it is bound: `pop`
+hands it out, the failure handler writes who rejected the pod, and
+`add_unschedulable_if_not_present` takes it back.
+"""
+
+from __future__ import annotations
+
+from stowplan.framework.status import Status
+from stowplan.state.pod_info import PodInfo
+
+NO_PLUGINS: frozenset[str] = frozenset()
+
+
+class QueuedPod:
+    __slots__ = (
+        "attempts",
+        "backoff_expiration_s",
+        "consecutive_errors_count",
+        "flush_s",
+        "gating_plugin",
+        "gating_status",
+        "info",
+        "initial_attempt_s",
+        "pending_plugins",
+        "timestamp_s",
+        "unschedulable_count",
+        "unschedulable_plugins",
+        "waiting_turn",
+        "was_flushed",
+    )
+
+    def __init__(self, info: PodInfo, timestamp_s: float) -> None:
+        self.info = info
+        self.timestamp_s = timestamp_s
+        """When it came, or came back from a failed attempt; moves between queues leave it."""
+        self.attempts = 0
+        self.initial_attempt_s: float | None = None
+        """When it was first ready to be scheduled: time spent behind a gate does not count."""
+        self.unschedulable_count = 0
+        self.consecutive_errors_count = 0
+        self.backoff_expiration_s: float | None = None
+        """Worked out once per failed attempt; None until then."""
+        self.unschedulable_plugins = NO_PLUGINS
+        self.pending_plugins = NO_PLUGINS
+        """Plugins that wait for one certain event; with it the pod is tried again at once."""
+        self.gating_plugin = ""
+        self.gating_status: Status | None = None
+        """What the gating plugin said."""
+        self.was_flushed = False
+        self.flush_s = 0.0
+        self.waiting_turn = 0
+        """Its turn among the unschedulable pods, 0 while it is elsewhere; their business."""
+
+    def __repr__(self) -> str:
+        return f"QueuedPod({self.info.key}, attempts={self.attempts})"
+
+    @property
+    def profile(self) -> str:
+        return self.info.pod.spec.scheduler_name
+
+    @property
+    def rejectors(self) -> frozenset[str]:
+        if self.pending_plugins:
+            return self.unschedulable_plugins | self.pending_plugins
+        return self.unschedulable_plugins
+
+    @property
+    def is_gated(self) -> bool:
+        return self.gating_plugin != ""
+
+    @property
+    def waiting_since_s(self) -> float:
+        """When it last had a chance: its failed attempt, or its last flush."""
+        return max(self.timestamp_s, self.flush_s)
+
+    def set_rejectors(
+        self, unschedulable: frozenset[str] = NO_PLUGINS, pending: frozenset[str] = NO_PLUGINS
+    ) -> None:
+        """Say who turned the pod down in the attempt that just failed; nobody means an error.
+
+        What earlier attempts and gates left behind is forgotten.
+        """
+        self.unschedulable_plugins = unschedulable
+        self.pending_plugins = pending
+        self.gating_plugin = ""
+        self.gating_status = None

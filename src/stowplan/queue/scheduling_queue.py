@@ -1,0 +1,467 @@
+"""The scheduling queue: every pod that waits for a node, and what each of them waits for.
+
+Mirrors kube-scheduler's `backend/queue/scheduling_queue.go`.  A new pod goes to the active queue
+(or behind a gate, `gating`); `pop` takes it in flight (`in_flight`); if its attempt fails it comes
+back and waits among the unschedulable pods (`unschedulable`) until an event makes another try
+worth it (`hints`), then perhaps a while longer in backoff (`backoff`).
+
+A plain state machine: nothing here waits, and time is what `now` says.  `core` calls every
+operation; it sets a timer for `next_wakeup_s` and then calls `flush`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import floor
+from typing import Any, Literal
+
+from stowplan.framework.events import (
+    FORCE_ACTIVATE,
+    UNSCHEDULABLE_TIMEOUT,
+    Action,
+    ClusterEvent,
+    Resource,
+)
+from stowplan.framework.timing import Recorder
+from stowplan.queue.backoff import BackoffQueue, SortKey
+from stowplan.queue.gating import Gate
+from stowplan.queue.heap import KeyedHeap
+from stowplan.queue.hints import HintMap, Hints, OnPluginError, Worth
+from stowplan.queue.in_flight import InFlight
+from stowplan.queue.metrics import (
+    ACTIVE,
+    BACKOFF,
+    BACKOFF_COMPLETE,
+    GATED,
+    POP_FROM_BACKOFF,
+    SCHEDULE_ATTEMPT_FAILURE,
+    UNSCHEDULABLE,
+    QueueMetrics,
+)
+from stowplan.queue.nominator import LivePod, Nominator
+from stowplan.queue.pod_changes import pod_update_events
+from stowplan.queue.queued_pod import QueuedPod
+from stowplan.queue.unschedulable import UnschedulablePods
+from stowplan.state.pod_info import PodInfo
+
+INITIAL_BACKOFF_S = 1.0
+MAX_BACKOFF_S = 10.0
+UNSCHEDULABLE_MAX_S = 300.0
+UNSCHEDULABLE_CHECK_S = 30.0
+
+ASSIGNED_POD_ADD = ClusterEvent(Resource.ASSIGNED_POD, Action.ADD)
+
+_POD_ADD = ClusterEvent(Resource.UNSCHEDULABLE_POD, Action.ADD).label
+_POD_UPDATE = ClusterEvent(Resource.UNSCHEDULABLE_POD, Action.UPDATE).label
+_NOMINATING_LABELS = frozenset({_POD_ADD, _POD_UPDATE})
+_FORCE_ACTIVATE = FORCE_ACTIVATE.label
+
+Place = Literal["active", "backoff", "unschedulable", "gated", "in flight"]
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileQueueing:
+    """What the queue needs to know of a profile."""
+
+    pre_enqueue: Sequence[Any] = ()
+    """Its PreEnqueue plugins, in the order they run."""
+    hints: HintMap = field(default_factory=HintMap)
+    """`build_hint_map` of all its plugins."""
+
+
+class SchedulingQueue:
+    __slots__ = (
+        "_active",
+        "_backoff",
+        "_check_count",
+        "_entries",
+        "_gate",
+        "_hints",
+        "_in_flight",
+        "_now",
+        "_pop_from_backoff",
+        "_sort_key",
+        "_start_s",
+        "_unschedulable",
+        "_unschedulable_max_s",
+        "closed",
+        "cycle",
+        "metrics",
+        "nominator",
+    )
+
+    def __init__(
+        self,
+        sort_key: SortKey,
+        now: Callable[[], float],
+        profiles: Mapping[str, ProfileQueueing],
+        *,
+        initial_backoff_s: float = INITIAL_BACKOFF_S,
+        max_backoff_s: float = MAX_BACKOFF_S,
+        unschedulable_max_s: float = UNSCHEDULABLE_MAX_S,
+        pop_from_backoff: bool = True,
+        live_pod: LivePod | None = None,
+        recorder: Recorder | None = None,
+        on_plugin_error: OnPluginError | None = None,
+    ) -> None:
+        """`profiles` by schedulerName; a pod of another name meets no gate and no hint.
+
+        Hints and PreEnqueue are timed only if there is a `recorder`.
+        """
+        self._sort_key = sort_key
+        self._now = now
+        self._pop_from_backoff = pop_from_backoff
+        self._unschedulable_max_s = unschedulable_max_s
+        self.metrics = metrics = QueueMetrics()
+        gates = {name: profile.pre_enqueue for name, profile in profiles.items()}
+        maps = {name: profile.hints for name, profile in profiles.items()}
+        self._gate = Gate(gates, metrics, recorder=recorder, on_error=on_plugin_error)
+        self._hints = Hints(maps, metrics, recorder=recorder, on_error=on_plugin_error)
+        self._active: KeyedHeap[QueuedPod] = KeyedHeap()
+        self._backoff = BackoffQueue(
+            sort_key, initial_backoff_s, max_backoff_s, windows=pop_from_backoff
+        )
+        self._unschedulable = UnschedulablePods()
+        self._entries = (
+            self._active.entries,
+            self._unschedulable.entries,
+            *self._backoff.entries,
+        )
+        self._in_flight = InFlight(metrics)
+        self.nominator = Nominator(self.get, live_pod)
+        self.cycle = 0
+        """How many pods have been popped."""
+        self.closed = False
+        self._start_s = now()
+        self._check_count = 0
+        """How many 30 s after the start the unschedulable pods were last looked through."""
+
+    # What waits here.
+
+    @property
+    def has_next(self) -> bool:
+        """Whether `pop` would find a pod."""
+        return bool(self._active) or (self._pop_from_backoff and self._backoff.rejected_count > 0)
+
+    def get(self, key: str) -> QueuedPod | None:
+        """The waiting pod of that `namespace/name`; pods in flight are not here."""
+        for entries in self._entries:
+            if key in entries:
+                return entries[key][3]
+        return None
+
+    def pending_pods(self) -> tuple[list[PodInfo], str]:
+        """Every waiting pod, and how many wait where, in upstream's words."""
+        waiting = (self._active.values(), self._backoff.values(), self._unschedulable.values())
+        active, backoff, unschedulable = (len(pods) for pods in waiting)
+        summary = f"activeQ:{active}; backoffQ:{backoff}; unschedulablePods:{unschedulable}"
+        return [queued.info for pods in waiting for queued in pods], summary
+
+    def pending_counts(self) -> dict[str, int]:
+        """The values of `scheduler_pending_pods`."""
+        gated = self._unschedulable.gated_count
+        return {
+            ACTIVE: len(self._active),
+            BACKOFF: len(self._backoff),
+            UNSCHEDULABLE: len(self._unschedulable) - gated,
+            GATED: gated,
+        }
+
+    def places(self) -> Iterator[tuple[str, Place]]:
+        """The uid of every pod the queue knows and where it is; for checks."""
+        yield from ((uid, "in flight") for uid in self._in_flight.uids)
+        yield from ((queued.info.uid, "active") for queued in self._active.values())
+        yield from ((queued.info.uid, "backoff") for queued in self._backoff.values())
+        for queued in self._unschedulable.values():
+            yield queued.info.uid, "gated" if queued.is_gated else "unschedulable"
+
+    def place_of(self, uid: str) -> Place | None:
+        """Where a pod is; goes through all of them, so ask `places` for many."""
+        return next((place for known, place in self.places() if known == uid), None)
+
+    # Pods come, change and go.
+
+    def add(self, pod: PodInfo) -> None:
+        self._add(pod, _POD_ADD)
+
+    def update(self, old: PodInfo, new: PodInfo) -> None:
+        if new.uid in self._in_flight:
+            # It comes back as the cluster then has it; only what the change means is noted.
+            for event in pod_update_events(old, new, bool(new.node_name)):
+                self._in_flight.log(event, old.pod, new.pod)
+            return
+        if old.uid != new.uid:
+            self.delete(old)
+        queued = self.get(new.key)
+        if queued is None:
+            self._add(new, _POD_UPDATE)
+            return
+        queued.info = new
+        self.nominator.update(old, new)
+        if new.key in self._active:
+            self._active.update(new.key, self._sort_key(new, queued.timestamp_s), queued)
+        elif new.key in self._backoff:
+            self._backoff.update(queued)
+        else:
+            self._update_unschedulable(queued, old)
+
+    def delete(self, pod: PodInfo) -> None:
+        """Forget a waiting pod.  One in flight stays so until `done`."""
+        self.nominator.delete(pod.uid)
+        queued = self.get(pod.key)
+        # A younger pod of the same name is another pod.
+        if queued is not None and queued.info.uid == pod.uid:
+            self._discard(queued)
+
+    def _add(self, pod: PodInfo, label: str) -> None:
+        known = self.get(pod.key)
+        if known is not None:
+            self._discard(known)
+        self._enter_active(QueuedPod(pod, self._now()), label)
+
+    def _update_unschedulable(self, queued: QueuedPod, old: PodInfo) -> None:
+        new = queued.info
+        for event in pod_update_events(old, new, bool(new.node_name)):
+            worth = self._hints.worth(queued, event, old.pod, new.pod)
+            if worth is not Worth.SKIP and self._requeue(queued, worth, event.label):
+                return
+
+    def _discard(self, queued: QueuedPod) -> None:
+        key = queued.info.key
+        self._active.delete(key) or self._backoff.delete(key) or self._unschedulable.remove(key)
+        self.metrics.lower_unschedulable(queued.rejectors, queued.profile)
+
+    # Attempts begin and end.
+
+    def pop(self) -> QueuedPod | None:
+        """The next pod to schedule, now in flight; None when none is ready.
+
+        With nothing else to do, a rejected pod is taken before its backoff is over.
+        """
+        while True:
+            queued = self._active.pop()
+            if queued is None:
+                queued = self._backoff.pop_early() if self._pop_from_backoff else None
+                if queued is None:
+                    return None
+                self.metrics.incoming_pods[ACTIVE, POP_FROM_BACKOFF] += 1
+            if self._take_off(queued):
+                return queued
+
+    def pop_specific(self, pod: PodInfo) -> QueuedPod | None:
+        """As `pop`, but this pod, wherever it waits; None if it does not, or a gate holds it."""
+        if pod.key not in self._active and not self._activate(pod):
+            return None
+        queued = self._active.delete(pod.key)
+        return queued if queued is not None and self._take_off(queued) else None
+
+    def done(self, uid: str) -> None:
+        """The attempt is over, or past the point where cluster events matter to it."""
+        self._in_flight.done(uid)
+
+    def add_unschedulable_if_not_present(self, queued: QueuedPod) -> str:
+        """Take back a pod whose attempt failed; says what is wrong if it is here already.
+
+        The caller has filled in the rejectors (`set_rejectors`) and the pod as it is now.
+        """
+        try:
+            if problem := self._present(queued.info.key):
+                return problem
+            self._count_failure(queued)
+            self._requeue(queued, self._missed_worth(queued), SCHEDULE_ATTEMPT_FAILURE)
+            self.nominator.touch(queued.info.uid)
+            return ""
+        finally:
+            self._in_flight.done(queued.info.uid)
+
+    def close(self) -> None:
+        """No attempt that is still under way will come back."""
+        for uid in self._in_flight.uids:
+            self._in_flight.done(uid)
+        self.closed = True
+
+    def _take_off(self, queued: QueuedPod) -> bool:
+        queued.attempts += 1
+        info = queued.info
+        if queued.unschedulable_plugins or queued.pending_plugins:
+            self.metrics.lower_unschedulable(queued.rejectors, queued.profile)
+        if not self._in_flight.start(info.uid):
+            return False
+        self.cycle += 1
+        if info.uid in self.nominator.node_of:
+            self.nominator.touch(info.uid)
+        return True
+
+    def _present(self, key: str) -> str:
+        for pods, queue in (
+            (self._unschedulable, "unschedulable queue"),
+            (self._active, "the active queue"),
+            (self._backoff, "the backoff queue"),
+        ):
+            if key in pods:
+                return f"Pod {key} is already present in {queue}"
+        return ""
+
+    def _count_failure(self, queued: QueuedPod) -> None:
+        rejectors = queued.rejectors
+        if rejectors:
+            queued.unschedulable_count += 1
+            queued.consecutive_errors_count = 0
+            self.metrics.raise_unschedulable(rejectors, queued.profile)
+        else:
+            queued.consecutive_errors_count += 1
+        queued.timestamp_s = self._now()
+        queued.backoff_expiration_s = None
+        queued.was_flushed = False
+        queued.flush_s = 0.0
+
+    def _missed_worth(self, queued: QueuedPod) -> Worth:
+        """The best that can be said of the events that came while the pod was in flight."""
+        missed = self._in_flight.events_since_start(queued.info.uid)
+        if missed is None or not queued.rejectors:
+            return Worth.AFTER_BACKOFF
+        # Only a pending plugin can ask for more than AFTER_BACKOFF.
+        enough = Worth.IMMEDIATE if queued.pending_plugins else Worth.AFTER_BACKOFF
+        best = Worth.SKIP
+        for logged in missed:
+            best = max(best, self._hints.worth(queued, logged.event, logged.old, logged.new))
+            if best >= enough:
+                break
+        return best
+
+    # Pods are given another chance.
+
+    def activate(self, pods: Iterable[PodInfo]) -> None:
+        """Have these pods tried again, backing off or not; those in flight when they come back."""
+        for pod in pods:
+            if not self._activate(pod) and pod.uid in self._in_flight:
+                self._in_flight.log(FORCE_ACTIVATE, None, pod.pod)
+
+    def move_all(
+        self,
+        event: ClusterEvent,
+        old: Any,
+        new: Any,
+        pre_check: Callable[[PodInfo], bool] | None = None,
+    ) -> None:
+        """An event happened: requeue the unschedulable pods for which it makes a difference.
+
+        `pre_check` limits who is looked at, but not for whom the event is kept: pods in flight
+        see it all.
+        """
+        if not self._hints.interested(event):
+            return
+        pods = self._unschedulable.select(
+            lambda profile, rejectors, gate: self._hints.may_be_worth(
+                profile, rejectors, gate, event
+            )
+        )
+        if pre_check is not None:
+            pods = [queued for queued in pods if pre_check(queued.info)]
+        self._move(pods, event, old, new)
+
+    def assigned_pod_added(self, pod: PodInfo) -> None:
+        self.move_all(ASSIGNED_POD_ADD, None, pod.pod)
+
+    def assigned_pod_updated(self, old: PodInfo, new: PodInfo) -> None:
+        for event in pod_update_events(old, new, assigned=True):
+            self.move_all(event, old.pod, new.pod)
+
+    def _activate(self, pod: PodInfo) -> bool:
+        queued = self._unschedulable.get(pod.key)
+        if queued is not None:
+            return self._enter_active(queued, _FORCE_ACTIVATE)
+        queued = self._backoff.delete(pod.key)
+        if queued is None:
+            return False
+        return self._enter_active(queued, _FORCE_ACTIVATE, from_backoff=True)
+
+    def _move(self, pods: list[QueuedPod], event: ClusterEvent, old: Any, new: Any) -> None:
+        for queued in pods:
+            worth = self._hints.worth(queued, event, old, new)
+            if worth is not Worth.SKIP:
+                self._unschedulable.remove(queued.info.key)
+                self._requeue(queued, worth, event.label)
+        self._in_flight.log(event, old, new)
+
+    # Time passes.
+
+    def flush(self) -> None:
+        """Do what is due now."""
+        self.flush_backoff()
+        if self._checks_until(self._now()) > self._check_count:
+            self.flush_unschedulable()
+
+    def flush_backoff(self) -> None:
+        """Pods whose backoff is over become active."""
+        for queued in self._backoff.pop_completed(self._now()):
+            self._enter_active(queued, BACKOFF_COMPLETE, from_backoff=True)
+
+    def flush_unschedulable(self) -> None:
+        """Pods left unschedulable for minutes get another try without any event."""
+        now_s = self._now()
+        self._check_count = self._checks_until(now_s)
+        due = self._unschedulable.pop_due(now_s, self._unschedulable_max_s)
+        for queued in due:
+            queued.was_flushed = True
+            queued.flush_s = now_s
+        if due:
+            self._move(due, UNSCHEDULABLE_TIMEOUT, None, None)
+
+    def next_wakeup_s(self) -> float | None:
+        """When `flush` will next have something to do: a whole second, or one of the 30 s checks.
+
+        None while it has nothing to wait for.
+        """
+        backoff_s = self._backoff.next_completion_s()
+        oldest_s = self._unschedulable.oldest_s()
+        if oldest_s is None:
+            return backoff_s
+        check = self._checks_until(oldest_s + self._unschedulable_max_s) + 1
+        check_s = self._start_s + UNSCHEDULABLE_CHECK_S * max(check, self._check_count + 1)
+        return check_s if backoff_s is None else min(backoff_s, check_s)
+
+    def _checks_until(self, time_s: float) -> int:
+        return floor((time_s - self._start_s) / UNSCHEDULABLE_CHECK_S)
+
+    # Where a pod goes.
+
+    def _requeue(self, queued: QueuedPod, worth: Worth, label: str) -> bool:
+        """True if the pod left for the active or the backoff queue."""
+        if worth is Worth.SKIP:
+            self._enter_unschedulable(queued, label)
+            return False
+        if worth is Worth.AFTER_BACKOFF and self._backoff.is_backing_off(queued, self._now()):
+            return self._enter_backoff(queued, label)
+        return self._enter_active(queued, label)
+
+    def _enter_active(self, queued: QueuedPod, label: str, *, from_backoff: bool = False) -> bool:
+        # A pod that comes from backoff passed the gate on its way there.
+        asked = from_backoff and self._pop_from_backoff
+        if not asked and not self._gate.admits(queued):
+            self._enter_unschedulable(queued, label)
+            return False
+        info = queued.info
+        if queued.initial_attempt_s is None:
+            queued.initial_attempt_s = self._now()
+        if queued.waiting_turn:
+            self._unschedulable.remove(info.key)
+        self._active.add(info.key, self._sort_key(info, queued.timestamp_s), queued)
+        self.metrics.incoming_pods[ACTIVE, label] += 1
+        if label in _NOMINATING_LABELS:
+            self.nominator.add(info)
+        return True
+
+    def _enter_backoff(self, queued: QueuedPod, label: str) -> bool:
+        if self._pop_from_backoff and not self._gate.admits(queued):
+            self._enter_unschedulable(queued, label)
+            return False
+        self._unschedulable.remove(queued.info.key)
+        self._backoff.add(queued)
+        self.metrics.incoming_pods[BACKOFF, label] += 1
+        return True
+
+    def _enter_unschedulable(self, queued: QueuedPod, label: str) -> None:
+        if self._unschedulable.put(queued):
+            self.metrics.incoming_pods[UNSCHEDULABLE, label] += 1

@@ -1,0 +1,108 @@
+"""Unschedulable pods: tried and turned down, or held back by a gate; they wait for an event.
+
+Mirrors kube-scheduler's `backend/queue/unschedulable_pods.go`, with two orders upstream does not
+keep.  Pods that the same plugins rejected stand together, so an event that concerns none of
+those plugins passes a hundred thousand of them by in one step.  And the pod that has waited
+longest is known, so nobody goes through all of them to see whose time is up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from operator import attrgetter
+
+from stowplan.queue.heap import Entry, KeyedHeap
+from stowplan.queue.queued_pod import QueuedPod
+
+GroupKey = tuple[str, frozenset[str], str]
+"""(profile, rejectors, gating plugin or "")"""
+
+_turn = attrgetter("waiting_turn")
+
+
+class UnschedulablePods:
+    __slots__ = ("_groups", "_joined", "_pods", "_turns")
+
+    def __init__(self) -> None:
+        self._pods: KeyedHeap[QueuedPod] = KeyedHeap()
+        """By `waiting_since_s`."""
+        self._groups: dict[GroupKey, dict[str, QueuedPod]] = {}
+        self._joined: dict[str, GroupKey] = {}
+        self._turns = 0
+
+    def __len__(self) -> int:
+        return len(self._pods)
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._pods
+
+    @property
+    def entries(self) -> dict[str, Entry[QueuedPod]]:
+        return self._pods.entries
+
+    @property
+    def gated_count(self) -> int:
+        return sum(len(pods) for (_, _, gate), pods in self._groups.items() if gate)
+
+    def get(self, key: str) -> QueuedPod | None:
+        return self._pods.get(key)
+
+    def values(self) -> list[QueuedPod]:
+        return self._pods.values()
+
+    def put(self, queued: QueuedPod) -> bool:
+        """Take a pod in, or see to it that one that is here stands where it now belongs.
+
+        True if it is new here.
+        """
+        key = queued.info.key
+        is_new = key not in self._pods
+        if is_new:
+            self._pods.add(key, queued.waiting_since_s, queued)
+        else:
+            self._pods.update(key, queued.waiting_since_s, queued)
+        group_key = (queued.profile, queued.rejectors, queued.gating_plugin)
+        if not is_new:
+            if self._joined[key] == group_key:
+                return False
+            self._leave_group(key)
+        self._turns = queued.waiting_turn = self._turns + 1
+        self._joined[key] = group_key
+        self._groups.setdefault(group_key, {})[key] = queued
+        return is_new
+
+    def remove(self, key: str) -> QueuedPod | None:
+        queued = self._pods.delete(key)
+        if queued is not None:
+            self._leave_group(key)
+        return queued
+
+    def select(self, wanted: Callable[[str, frozenset[str], str], bool]) -> list[QueuedPod]:
+        """The pods of every group that `wanted` says yes to, in the order they came."""
+        groups = [pods for key, pods in self._groups.items() if wanted(*key)]
+        selected = [queued for pods in groups for queued in pods.values()]
+        if len(groups) > 1:
+            selected.sort(key=_turn)
+        return selected
+
+    def pop_due(self, now_s: float, waiting_max_s: float) -> list[QueuedPod]:
+        """Take out the pods that have waited for longer than that."""
+        due = []
+        while (queued := self._pods.peek()) and now_s - queued.waiting_since_s > waiting_max_s:
+            self.remove(queued.info.key)
+            due.append(queued)
+        return due
+
+    def oldest_s(self) -> float | None:
+        """Since when the pod that has waited longest has waited."""
+        queued = self._pods.peek()
+        return None if queued is None else queued.waiting_since_s
+
+    def _leave_group(self, key: str) -> None:
+        group_key = self._joined.pop(key)
+        pods = self._groups[group_key]
+        pods.pop(key).waiting_turn = 0
+        if not pods:
+            del self._groups[group_key]
+        if not self._joined:
+            self._joined.clear()  # Gives its table back.

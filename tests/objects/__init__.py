@@ -1,0 +1,1 @@
+"""The room `objects`: structs, quantities, selectors, requests, manifests."""

@@ -1,0 +1,1 @@
+"""The room `state`: cache, node table, counts."""

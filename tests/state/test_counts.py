@@ -1,0 +1,195 @@
+"""Counts that are kept up to date equal counts made from scratch, whatever happens in between."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stowplan.objects.labels import selector_from_map
+from stowplan.state import count_index, counts
+from stowplan.state.count_index import CountQuery, DomainQuery
+from stowplan.state.node_info import NodeInfo
+from stowplan.state.node_table import NodeTable, Rows
+from stowplan.state.pod_info import PodKind
+from stowplan.state.row_set import ALL_NODES, Mask, all_nodes
+from tests.builders import World, node, pod
+
+ZONE = "zone"
+HOSTNAME = "kubernetes.io/hostname"
+WEB, DB = selector_from_map({"app": "web"}), selector_from_map({"app": "db"})
+
+
+def count_web(kind: PodKind) -> int:
+    return int(not kind.terminating and WEB.matches(kind.labels))
+
+
+def count_db_twice(kind: PodKind) -> int:
+    return 2 * int(DB.matches(kind.labels))
+
+
+def ssd_nodes(table: NodeTable, rows: Rows) -> Mask:
+    disk = table.label("disk")
+    return (
+        disk.ids[rows] == disk.id_of("ssd") if "ssd" in disk.values else np.zeros(len(rows), bool)
+    )
+
+
+WEIGHTS = {"web": count_web, "db": count_db_twice}
+MEMBERS = {
+    ALL_NODES: (all_nodes, lambda info: True),
+    "ssd": (ssd_nodes, lambda info: info.labels.get("disk") == "ssd"),
+}
+
+
+class Queries:
+    def __init__(self) -> None:
+        self.columns = {name: CountQuery(name, weigh) for name, weigh in WEIGHTS.items()}
+        self.domains = {
+            (name, key, rows_key): DomainQuery(name, weigh, key, rows_key, member)
+            for name, weigh in WEIGHTS.items()
+            for key in (ZONE, HOSTNAME)
+            for rows_key, (member, _) in MEMBERS.items()
+        }
+
+
+def recount(infos: list[NodeInfo], name: str, key: str, rows_key: str) -> dict[str, int]:
+    sums: Counter[str] = Counter()
+    for info in infos:
+        if key in info.labels and MEMBERS[rows_key][1](info):
+            sums[info.labels[key]] += sum(WEIGHTS[name](p.kind) for p in info.pods.values())
+    return dict(sums)
+
+
+def check(world: World, queries: Queries) -> None:
+    table = world.table
+    infos = [info for info in world.cache.nodes.values() if info.node is not None]
+    for name, asked in queries.columns.items():
+        per_row = asked.ask(table).per_row
+        for info in infos:
+            wanted = sum(WEIGHTS[name](p.kind) for p in info.pods.values())
+            assert per_row[info.row] == wanted
+        assert not per_row[~table.alive].any()
+    for (name, key, rows_key), query in queries.domains.items():
+        found = query.ask(table)
+        wanted = recount(infos, name, key, rows_key)
+        present = {found.label.values[n]: int(found.sums[n]) for n in found.present}
+        assert present == wanted
+        assert found.total == sum(wanted.values()) == found.sums.sum()
+        assert found.domain_count == len(wanted)
+        assert found.lowest() == min(wanted.values(), default=0)
+        assert found.sums[-1] == 0
+        assert len(found.sums) == len(found.label.values) + 1
+
+
+def apply(world: World, op: tuple[Any, ...]) -> None:
+    cache = world.cache
+    what, number, choice = op
+    name = f"n{number % 5}"
+    known = cache.nodes.get(name)
+    if what == "node":
+        zone, disk = choice % 4, choice % 3
+        labels = {**({ZONE: f"z{zone}"} if zone else {}), **({"disk": "ssd"} if disk else {})}
+        cache.add_node(node(name, labels=labels))
+    elif what == "gone":
+        if known is not None and known.node is not None:
+            cache.remove_node(name)
+    elif what == "pod":
+        labels = {"app": ("web", "db", "other")[choice % 3]}
+        terminating = {"deletionTimestamp": "2026-01-01T00:00:00Z"} if choice > 9 else {}
+        cache.add_pod(pod(node=name, labels=labels, metadata=terminating))
+    elif what == "ended":
+        uids = cache.pod_uids()
+        if uids:
+            info = cache.pod(uids[number % len(uids)])
+            assert info is not None
+            cache.remove_pod(info.pod)
+    else:
+        world.table.refresh(cache)
+
+
+OPS = st.lists(
+    st.tuples(
+        st.sampled_from(["node", "gone", "pod", "pod", "pod", "ended", "refresh"]),
+        st.integers(0, 19),
+        st.integers(0, 11),
+    ),
+    max_size=40,
+)
+
+
+@pytest.mark.parametrize("few", [0, 1000], ids=["added-up-anew", "moved-one-by-one"])
+@settings(max_examples=60, deadline=None)
+@given(OPS, OPS)
+def test_counts_follow_pods_and_nodes(few: int, before: list[Any], after: list[Any]) -> None:
+    world, queries = World(), Queries()
+    kept, counts._ONE_BY_ONE_MAX = counts._ONE_BY_ONE_MAX, few
+    try:
+        for ops in (before, after):
+            for op in ops:
+                apply(world, op)
+            world.table.refresh(world.cache)
+            check(world, queries)
+    finally:
+        counts._ONE_BY_ONE_MAX = kept
+
+
+def test_a_table_that_grows_keeps_its_counts() -> None:
+    world, queries = (
+        World(node("n0", labels={ZONE: "a"}), pod(node="n0", labels={"app": "web"})),
+        Queries(),
+    )
+    check(world, queries)
+
+    for n in range(1, 200):
+        world.add(
+            node(f"n{n}", labels={ZONE: f"z{n % 7}"}), pod(node=f"n{n}", labels={"app": "web"})
+        )
+
+    check(world, queries)
+
+
+def test_counts_that_were_dropped_are_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(count_index, "_COLUMNS_MAX", 4)
+    monkeypatch.setattr(count_index, "_DOMAINS_MAX", 4)
+    world, queries = (
+        World(node("n0", labels={ZONE: "a"}), pod(node="n0", labels={"app": "web"})),
+        Queries(),
+    )
+    others = [DomainQuery(("other", n), count_web, ZONE) for n in range(9)]
+    check(world, queries)
+
+    for other in others:
+        assert other.ask(world.table).sums.tolist() == [1, 0]
+        world.add(pod(node="n0", labels={"app": "db"}))
+
+    check(world, queries)
+    assert len(world.table.counts._columns) <= 4
+    assert len(world.table.counts._domains) <= 4
+
+
+def test_a_label_whose_values_are_numbered_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    world, queries = World(node("n0", labels={ZONE: "a"})), Queries()
+    check(world, queries)
+    for n in range(1100):
+        world.add(node("n0", labels={ZONE: f"z{n}"}))
+
+    assert world.table.label(ZONE).values == ["z1099"]
+    check(world, queries)
+
+
+def test_two_tables_may_hold_the_same_kind_of_pod() -> None:
+    worlds = [World(node("n0", labels={ZONE: "a"})) for _ in range(2)]
+    queries = [Queries(), Queries()]
+    for world in (*worlds, *worlds, worlds[0]):
+        world.add(pod(node="n0", labels={"app": "web"}))
+
+    for world, asked in zip(worlds, queries, strict=True):
+        check(world, asked)
+    assert [
+        q.columns["web"].ask(w.table).per_row.tolist() for w, q in zip(worlds, queries, strict=True)
+    ] == [[3], [2]]
