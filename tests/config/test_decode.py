@@ -289,6 +289,32 @@ class TestWrongTypes:
 
         assert 'unknown field "profiles[1].pluginConfig[0].y"' in error.problem
 
+    def test_a_null_entry_is_an_empty_one(self) -> None:
+        config = load(profiles=[None], extenders=[None])
+
+        assert config == load(profiles=[{}], extenders=[{}])
+
+    @pytest.mark.parametrize(
+        ("labels", "problem"),
+        [
+            ({"a": None}, "Forbidden: constraint must not define a selector"),
+            ({"a": 1}, "into Go struct field LabelSelector.defaultConstraints.labelSelector."),
+            ([], "of type map[string]string"),
+        ],
+    )
+    def test_maps_are_checked_by_entry(self, labels: Any, problem: str) -> None:
+        constraint = {
+            "maxSkew": 1,
+            "topologyKey": "zone",
+            "whenUnsatisfiable": "ScheduleAnyway",
+            "labelSelector": {"matchLabels": labels},
+        }
+        source = plugin_args(
+            "PodTopologySpread", defaultingType="List", defaultConstraints=[constraint]
+        )
+
+        assert problem in refused(source).problem
+
     def test_a_whole_float_is_an_integer(self) -> None:
         assert load(parallelism=8.0).parallelism == 8
 

@@ -58,7 +58,12 @@ class TestSources:
 
     @pytest.mark.parametrize(
         ("text", "where"),
-        [(b'{"a": 1,\n "b"}', "f:2"), (b"a: 1\nb: [1\n", "f:3"), (b"a: \xff\n", "f")],
+        [
+            (b'{"a": 1,\n "b"}', "f:2"),
+            (b"a: 1\nb: [1\n", "f:3"),
+            (b"a: \xff\n", "f"),
+            (b'{"a": "\xff"}', "f"),
+        ],
     )
     def test_broken_text(self, text: bytes, where: str) -> None:
         error = refused(text, where="f")

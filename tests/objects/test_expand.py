@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import copy
+from contextlib import suppress
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from stowplan.errors import InputError
 from stowplan.objects.expand import expand_workload, expand_workloads, is_workload, stable_uid
@@ -102,12 +105,12 @@ def test_number_of_pods(replicas: int | None, count: int) -> None:
 
 
 def test_names_are_unique_and_the_same_every_time() -> None:
-    many = workload("ReplicaSet", replicas=20_000)
+    many = workload("ReplicaSet", replicas=5_000)
 
     first, second = names(expand_workload(many)), names(expand_workload(many))
 
     assert first == second
-    assert len(set(first)) == 20_000
+    assert len(set(first)) == 5_000
     assert all(len(name) == len("web-") + 5 for name in first)
 
 
@@ -325,6 +328,33 @@ def test_refused(data: dict[str, Any], where: str, problem: str) -> None:
 
     assert caught.value.where == f"f.yaml: {data['kind']} shop/web: {where}"
     assert problem in caught.value.problem
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers(-3, 3) | st.sampled_from(["", "a"]),
+    lambda inner: (
+        st.lists(inner, max_size=2)
+        | st.dictionaries(
+            st.sampled_from(["metadata", "labels", "spec", "volumes", "affinity", "name"]), inner
+        )
+    ),
+    max_leaves=6,
+)
+
+
+@given(
+    st.sampled_from(["Deployment", "StatefulSet", "DaemonSet"]),
+    st.dictionaries(
+        st.sampled_from(["template", "replicas", "ordinals", "volumeClaimTemplates", "selector"]),
+        json_values,
+    ),
+)
+def test_anything_is_expanded_or_an_input_error(kind: str, spec: dict[str, Any]) -> None:
+    data = {"apiVersion": "apps/v1", "kind": kind, "metadata": {"name": "x"}, "spec": spec}
+
+    with suppress(InputError):
+        for made in expand_workload(data, [node("n")]):
+            decode(made, "")
 
 
 def test_is_workload() -> None:

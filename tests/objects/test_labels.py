@@ -117,6 +117,12 @@ def test_selectors_that_say_the_same_are_equal() -> None:
     assert one != "a=1,b=2,c in (x,y),d"
 
 
+def test_numbers_have_an_order_too() -> None:
+    low, high = make_requirement("a", "Gt", ["1"]), make_requirement("a", "Gt", ["7"])
+
+    assert EVERYTHING.and_also(low, high) == EVERYTHING.and_also(high, low)
+
+
 def test_and_also() -> None:
     narrowed = selector_from_map({"a": "1"}).and_also(equality("b", "2"))
 

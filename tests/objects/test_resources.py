@@ -190,6 +190,20 @@ def test_resize_at_pod_level(reason: str, milli_cpu: int) -> None:
     assert pod_requests(pod, use_status=False) == {"cpu": 4000, "memory": 1}
 
 
+def test_status_at_pod_level_counts_only_for_what_the_spec_names() -> None:
+    requests = {"cpu": 4, "hugepages-2Mi": "2Mi"}
+    pod = make(
+        container(memory=5),
+        resources={"requests": requests},
+        status={
+            "resources": {"requests": {"cpu": 2, "memory": 9}},
+            "conditions": [{"type": "PodResizePending", "reason": "Infeasible"}],
+        },
+    )
+
+    assert pod_requests(pod, use_status=True) == {"cpu": 2000, "memory": 5, "hugepages-2Mi": 0}
+
+
 @pytest.mark.parametrize(
     ("pod", "expected"),
     [

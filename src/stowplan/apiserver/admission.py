@@ -2,7 +2,7 @@
 
 Priority classes become numbers, runtime classes overhead, claims get the default storage class,
 and label keys of affinity terms are folded into their selectors.  A spec that was admitted is
-remembered by identity: pods made from one template share one spec, and are checked once.
+remembered: pods made from one template are checked once, and share one spec in memory.
 
 Mirrors the admission plugins Priority, RuntimeClass, DefaultTolerationSeconds,
 DefaultStorageClass and PodTopologyLabels, and the pod strategy's `PrepareForCreate`.  `store`
@@ -21,6 +21,7 @@ from stowplan.apiserver.defaults import PREEMPT_LOWER_PRIORITY, default_spec
 from stowplan.apiserver.folding import fold_label_keys, folds_label_keys
 from stowplan.apiserver.pod_validation import validate_spec
 from stowplan.objects.base import Condition, KubeObject
+from stowplan.objects.codec import encode
 from stowplan.objects.kinds import NODE, POD, PRIORITY_CLASS, RUNTIME_CLASS, STORAGE_CLASS, Kind
 from stowplan.objects.pod import Pod, PodSpec, PodStatus, Toleration
 from stowplan.objects.quantity import parse_quantity
@@ -66,23 +67,38 @@ class _Admitted(NamedTuple):
 class Admission:
     def __init__(self, lookup: Lookup) -> None:
         self._lookup = lookup
-        self._specs: dict[int, _Admitted] = {}
+        self._by_identity: dict[int, _Admitted] = {}
+        self._by_text: dict[bytes, _Admitted] = {}
         self._labels: dict[tuple[int, str, str, bool], tuple[Any, dict[str, str]]] = {}
 
     def forget(self) -> None:
         """A class that specs were resolved with has changed."""
-        self._specs.clear()
+        self._by_identity.clear()
+        self._by_text.clear()
 
     def admit_pod(self, pod: Pod, name: str) -> tuple[PodSpec, PodStatus, dict[str, str] | None]:
         """The spec, status and labels that a new pod is stored with."""
         source, labels = pod.spec, pod.metadata.labels
-        admitted = self._specs.get(id(source))
+        admitted = self._by_identity.get(id(source))
         if admitted is None or admitted.source is not source:
-            admitted = self._admit_spec(source, name)
+            admitted = self._recall(source, name)
         spec = fold_label_keys(admitted.spec, labels or {}) if admitted.folds else admitted.spec
         if spec.node_name:
             labels = self.topology_labels(labels, spec.node_name, overwrite=False)
         return spec, _GATED if spec.scheduling_gates else _PENDING, labels
+
+    def _recall(self, source: PodSpec, name: str) -> _Admitted:
+        """An equal spec that was admitted before, or this one now."""
+        text = encode(source)
+        known = self._by_text.get(text)
+        if known is None:
+            if len(self._by_text) >= SPECS_MAX:
+                self._by_text.clear()
+            known = self._by_text[text] = self._admit_spec(source, name)
+        if len(self._by_identity) >= SPECS_MAX:
+            self._by_identity.clear()
+        admitted = self._by_identity[id(source)] = known._replace(source=source)
+        return admitted
 
     def _admit_spec(self, source: PodSpec, name: str) -> _Admitted:
         spec = default_spec(source)
@@ -90,11 +106,7 @@ class Admission:
         spec = self._with_runtime_class(spec, name)
         if problems := validate_spec(spec):
             raise InvalidObject(POD, name, problems)
-        admitted = _Admitted(source, spec, folds_label_keys(spec))
-        if len(self._specs) >= SPECS_MAX:
-            self._specs.clear()
-        self._specs[id(source)] = admitted
-        return admitted
+        return _Admitted(source, spec, folds_label_keys(spec))
 
     def _with_priority(self, spec: PodSpec, name: str) -> PodSpec:
         chosen = self._priority_class(spec, name)
@@ -213,14 +225,14 @@ class Admission:
                 return replace(thing, spec=replace(thing.spec, storage_class_name=default.name))
         if isinstance(thing, PriorityClass) and thing.global_default:
             for other in self._lookup.every(PRIORITY_CLASS):
-                if isinstance(other, PriorityClass) and other.global_default:
-                    if other.name != thing.name:
-                        raise forbidden(
-                            kind,
-                            thing.name,
-                            f"PriorityClass {other.name} is already marked as default. "
-                            "Only one default can exist",
-                        )
+                marked = isinstance(other, PriorityClass) and other.global_default
+                if marked and other.name != thing.name:
+                    raise forbidden(
+                        kind,
+                        thing.name,
+                        f"PriorityClass {other.name} is already marked as default. "
+                        "Only one default can exist",
+                    )
         return thing
 
     def _default_storage_class(self) -> StorageClass | None:

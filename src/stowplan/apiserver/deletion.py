@@ -8,6 +8,7 @@ until the last one is removed.  Pure; mirrors `rest.BeforeDelete` and the pod st
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -37,12 +38,18 @@ def plan_deletion(thing: KubeObject, grace_s: int | None, now_s: float) -> Delet
         return Deletion(meta, True)
     marked = replace(
         meta,
-        deletion_timestamp=format_time(now_s + period_s),
+        deletion_timestamp=_stamp(int(now_s) + period_s),
         deletion_grace_period_seconds=period_s,
         # Its controllers have something to look at; kinds without generations keep none.
         generation=meta.generation + 1 if meta.generation else 0,
     )
     return Deletion(marked, period_s == 0 and not meta.finalizers)
+
+
+@lru_cache(maxsize=4096)
+def _stamp(second: int) -> str:
+    """Whole seconds: victims of one moment share their text."""
+    return format_time(second)
 
 
 def may_go(meta: ObjectMeta) -> bool:

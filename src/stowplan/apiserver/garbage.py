@@ -46,10 +46,9 @@ class Garbage:
     def after_removal(self, thing: KubeObject) -> None:
         """Look after what depended on an object that is gone now."""
         meta = thing.metadata
-        owners = self._ledger.owners
-        if not self._terminating and not meta.owner_references:
-            if not owners.dependants(meta.uid):
-                return
+        alone = not meta.owner_references and not self._ledger.owners.dependants(meta.uid)
+        if alone and not self._terminating:
+            return
         self._removed.append((meta.uid, meta))
         self._work()
 

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Protocol
 
-from stowplan.apiserver.owners import Owners, OwnerIndex, Ref
+from stowplan.apiserver.owners import OwnerIndex, Owners, Ref
 from stowplan.apiserver.selectors import Predicate
 from stowplan.apiserver.watches import HISTORY_MAX, Change, Rest, Seen, Watcher, WatchHub
 from stowplan.cluster.port import Answer, Done, WatchEvent
@@ -24,11 +24,20 @@ from stowplan.errors import ApiError, Timeout, Unavailable
 from stowplan.objects.base import KubeObject
 from stowplan.objects.kinds import KINDS, Kind
 
-
 log = logging.getLogger(__name__)
 
 
 class Journal(Protocol):
+    """Where writes survive the process; `journal` has the one in SQLite."""
+
+    @property
+    def version(self) -> int: ...
+
+    @property
+    def seed(self) -> int: ...
+
+    def load(self) -> Iterable[tuple[Kind, KubeObject, Rest]]: ...
+
     def commit(self, writes: Sequence[tuple[Kind, Change]], version: int) -> None:
         """Keep all of them or none; raises `Unavailable` when the disk does not take them."""
         ...
@@ -61,7 +70,9 @@ class Table:
         for each in namespaces:
             names = self.objects.get(each, {})
             things = [names[name] for name in sorted(names)]
-            found += things if predicate is None else [thing for thing in things if predicate(thing)]
+            found += (
+                things if predicate is None else [thing for thing in things if predicate(thing)]
+            )
         return found
 
     def every(self) -> Iterator[KubeObject]:
@@ -94,6 +105,7 @@ class Ledger:
         self.tables: dict[type[KubeObject], Table] = {
             kind.struct: Table(kind, version=version, history_max=history_max) for kind in KINDS
         }
+        self._next = ""
         self._journal = journal
         self._refusal: Unavailable | None = None
         self._depth = 0
@@ -111,7 +123,8 @@ class Ledger:
         """The version of the next write; raises once writes are refused."""
         if self._refusal is not None:
             raise self._refusal
-        return str(self.version + 1)
+        self._next = str(self.version + 1)
+        return self._next
 
     def restore(self, kind: Kind, thing: KubeObject, rest: Rest) -> None:
         """Put back what a journal remembers, unseen by anybody."""
@@ -127,8 +140,8 @@ class Ledger:
         """Commit one change.  `new` carries `next_version`; a deleted object its last state."""
         meta = new.metadata
         self.version += 1
-        assert meta.resource_version == str(self.version), (
-            f"{table.kind} {new.key} has version {meta.resource_version}, not {self.version}"
+        assert meta.resource_version == self._next, (
+            f"{table.kind} {new.key} has version {meta.resource_version}, not {self._next}"
         )
         old_rest = table.rest(meta.namespace, meta.name)
         event = WatchEvent(type_, new, meta.resource_version)

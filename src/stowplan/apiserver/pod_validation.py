@@ -9,9 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from msgspec.structs import replace
-
-from stowplan.apiserver.answers import Problem, duplicate, invalid, not_allowed, required, unsupported
+from stowplan.apiserver.answers import (
+    Problem,
+    duplicate,
+    invalid,
+    not_allowed,
+    required,
+    unsupported,
+)
 from stowplan.apiserver.validation import (
     TAINT_EFFECTS,
     label_problem,
@@ -27,7 +32,6 @@ from stowplan.objects.pod import (
     Affinity,
     Container,
     NodeSelectorTerm,
-    Pod,
     PodAffinity,
     PodAffinityTerm,
     PodSpec,
@@ -35,7 +39,7 @@ from stowplan.objects.pod import (
     Toleration,
     TopologySpreadConstraint,
 )
-from stowplan.objects.quantity import QuantityError, parse_quantity
+from stowplan.objects.quantity import parse_quantity
 from stowplan.objects.resources import is_extended, is_hugepages
 
 RESTART_POLICIES = frozenset({"Always", "OnFailure", "Never"})
@@ -44,6 +48,7 @@ UNSATISFIABLE_ACTIONS = frozenset({"DoNotSchedule", "ScheduleAnyway"})
 NODE_POLICIES = frozenset({"Honor", "Ignore"})
 PORT_MAX = 65535
 WEIGHT_MAX = 100
+
 
 def validate_spec(spec: PodSpec) -> list[Problem]:
     return [*_problems(spec)]
@@ -226,14 +231,19 @@ def _pod_term(term: PodAffinityTerm, where: str) -> Iterator[Problem]:
             ("mismatchLabelKeys", term.mismatch_label_keys),
         ):
             if keys:
-                yield not_allowed(f"{where}.{name}", "must not be specified when labelSelector is not set")
+                yield not_allowed(
+                    f"{where}.{name}", "must not be specified when labelSelector is not set"
+                )
 
 
 def _toleration(toleration: Toleration, where: str) -> Iterator[Problem]:
     if toleration.key and (problem := label_key_problem(toleration.key)):
         yield invalid(f"{where}.key", toleration.key, problem)
     if not toleration.key and toleration.operator != "Exists":
-        text = 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
+        text = (
+            "operator must be Exists when `key` is empty, which means "
+            '"match all values and all keys"'
+        )
         yield invalid(f"{where}.operator", toleration.operator, text)
     if toleration.toleration_seconds is not None and toleration.effect != "NoExecute":
         text = "effect must be 'NoExecute' when `tolerationSeconds` is set"
@@ -255,7 +265,9 @@ def _constraints(constraints: list[TopologySpreadConstraint]) -> Iterator[Proble
         yield from _constraint(constraint, where)
         pair = (constraint.topology_key, constraint.when_unsatisfiable)
         if pair in seen:
-            yield duplicate(f"{where}.{{topologyKey, whenUnsatisfiable}}", "{%s, %s}" % pair)
+            yield duplicate(
+                f"{where}.{{topologyKey, whenUnsatisfiable}}", f"{{{pair[0]}, {pair[1]}}}"
+            )
         seen.add(pair)
 
 
@@ -271,7 +283,9 @@ def _constraint(constraint: TopologySpreadConstraint, where: str) -> Iterator[Pr
         yield unsupported(f"{where}.whenUnsatisfiable", action, UNSATISFIABLE_ACTIONS)
     if constraint.min_domains is not None:
         if constraint.min_domains <= 0:
-            yield invalid(f"{where}.minDomains", constraint.min_domains, "must be greater than zero")
+            yield invalid(
+                f"{where}.minDomains", constraint.min_domains, "must be greater than zero"
+            )
         if constraint.when_unsatisfiable != "DoNotSchedule":
             text = (
                 "can only use minDomains if whenUnsatisfiable=DoNotSchedule, not "

@@ -97,9 +97,7 @@ def patch_status(status: PodStatus, body: Any) -> PodStatus | None:
     return replace(status, conditions=conditions, nominated_node_name=node)
 
 
-def _merge_conditions(
-    conditions: list[Condition] | None, patches: Any
-) -> list[Condition] | None:
+def _merge_conditions(conditions: list[Condition] | None, patches: Any) -> list[Condition] | None:
     if not isinstance(patches, list):
         return None
     merged = list(conditions or ())

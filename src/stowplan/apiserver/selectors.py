@@ -14,7 +14,8 @@ from stowplan.cluster.port import ListOptions
 from stowplan.errors import BadRequest
 from stowplan.objects.base import KubeObject, ObjectReference
 from stowplan.objects.kinds import EVENT, NAMESPACE, NODE, POD, Kind
-from stowplan.objects.labels import parse_selector
+from stowplan.objects.labels import SelectorError
+from stowplan.objects.selector_text import parse_selector
 
 Predicate = Callable[[Any], bool]
 Getter = Callable[[Any], str]
@@ -86,16 +87,6 @@ def predicate(kind: Kind, options: ListOptions) -> Predicate | None:
     if len(tests) == 1:
         return tests[0]
     return lambda thing: all(test(thing) for test in tests)
-
-
-def selected_name(options: ListOptions) -> str:
-    """The one name a field selector asks for, or "": then a list need not look at the rest."""
-    if not options.field_selector:
-        return ""
-    for field, operator, value in parse_field_selector(options.field_selector):
-        if field == "metadata.name" and operator == "=":
-            return value
-    return ""
 
 
 def parse_field_selector(text: str) -> list[tuple[str, str, str]]:
@@ -179,7 +170,10 @@ def _in_namespace(namespace: str) -> Predicate:
 
 
 def _label_test(text: str) -> Predicate:
-    selector = parse_selector(text)
+    try:
+        selector = parse_selector(text)
+    except SelectorError as error:
+        raise BadRequest(str(error)) from None
 
     def test(thing: KubeObject) -> bool:
         return selector.matches(thing.metadata.labels or _NO_LABELS)

@@ -87,9 +87,7 @@ def _container(container: Data) -> None:
     for name in ("livenessProbe", "readinessProbe", "startupProbe"):
         if isinstance(container.get(name), dict):
             probe = _child(container, name)
-            _fill(
-                probe, timeoutSeconds=1, periodSeconds=10, successThreshold=1, failureThreshold=3
-            )
+            _fill(probe, timeoutSeconds=1, periodSeconds=10, successThreshold=1, failureThreshold=3)
             if isinstance(probe.get("httpGet"), dict):
                 _fill(_child(probe, "httpGet"), path="/", scheme="HTTP")
     for variable in _each(container, "env"):

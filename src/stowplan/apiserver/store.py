@@ -1,78 +1,202 @@
-"""The embedded cluster: what a kube-apiserver does with a request, in memory and at once.
+"""The embedded cluster: an API server in memory, which answers at once.
 
-`Store` implements the port of `cluster.port`; everything is synchronous and answers before `call`
-returns (inside `batch`: when the batch ends).  Time comes from the clock it is given, uids and
-generated names from the version counter, so a run repeats exactly.
+`Store` implements the port of `cluster.port`.  Everything is synchronous; an answer is there
+before `call` returns, or, inside `batch`, when the batch ends.  Time comes from the clock it is
+given, uids and generated names from the version counter: a run repeats exactly.
 
-Pods that are created from structs, bound, deleted, or get a condition never pass through JSON
-data: that is the fast path of the scheduler and of benchmarks.  PUT and PATCH go through JSON data
-so that no field is lost (`updates`, `patch`).  `ledger` keeps the objects and the order of changes,
-`admission` and `defaults` fill in what a kube-apiserver fills in, `garbage` cleans up.
+What a write means is in `writes`; `ledger` keeps the objects, their versions and the watches.
+The REST API is served from `read`, `select` and `follow`, which give the rest of each object
+beside its struct; `view` puts the two together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
 
-import msgspec
-from msgspec.structs import replace
-
 from stowplan.apiserver import answers
-from stowplan.apiserver.admission import Admission
-from stowplan.apiserver.bootstrap import IMMORTAL_NAMESPACES, first_objects
-from stowplan.apiserver.defaults import default_object, default_spec, qos_class
-from stowplan.apiserver.deletion import may_go, plan_deletion
-from stowplan.apiserver.garbage import FOREGROUND, Garbage
+from stowplan.apiserver.bootstrap import first_objects
 from stowplan.apiserver.identity import Identity
-from stowplan.apiserver.ledger import Journal, Ledger, Table
-from stowplan.apiserver.owners import Ref
-from stowplan.apiserver.patch import apply_patch
-from stowplan.apiserver.pod_update import validate_pod_update
-from stowplan.apiserver.pod_validation import validate_spec
-from stowplan.apiserver.pod_writes import BoundStatus, check_binding, patch_status
-from stowplan.apiserver.retention import EventRetention
-from stowplan.apiserver.selectors import predicate, selected_name
-from stowplan.apiserver.served import with_defaults
-from stowplan.apiserver.updates import WITHOUT_STATUS, merge_update
-from stowplan.apiserver.validation import (
-    validate_finalizers,
-    validate_meta,
-    validate_object,
-    validate_object_update,
-)
+from stowplan.apiserver.ledger import Journal, Ledger
+from stowplan.apiserver.selectors import predicate
 from stowplan.apiserver.watches import HISTORY_MAX, Rest, Seen, Watcher
+from stowplan.apiserver.writes import Writer, view
 from stowplan.clock import Clock
-from stowplan.cluster.port import (
-    Answer,
-    Done,
-    ListOptions,
-    ListResult,
-    Watch,
-    WatchHandlers,
-)
-from stowplan.errors import ApiError, BadRequest
+from stowplan.cluster.port import Answer, Done, ListOptions, ListResult, Watch, WatchHandlers
+from stowplan.errors import ApiError
 from stowplan.objects.api import Bind, Create, Delete, Get, Patch, Request, Update
-from stowplan.objects.base import KubeObject, ObjectMeta
-from stowplan.objects.codec import join, split
-from stowplan.objects.kinds import (
-    CSI_DRIVER,
-    CSI_NODE,
-    CSI_STORAGE_CAPACITY,
-    EVENT,
-    KIND_BY_STRUCT,
-    LEASE,
-    NAMESPACE,
-    NODE,
-    POD,
-    POD_DISRUPTION_BUDGET,
-    PRIORITY_CLASS,
-    RUNTIME_CLASS,
-    SERVICE,
-    STORAGE_CLASS,
-    VOLUME_ATTACHMENT,
-    Kind,
-)
-from stowplan.objects.pod import Pod
-from stowplan.objects.workloads import Namespace, PriorityClass, RuntimeClass
+from stowplan.objects.base import KubeObject
+from stowplan.objects.kinds import KIND_BY_STRUCT, Kind
+
+__all__ = ["Store", "view"]
+
+Objects = list[KubeObject]
+ObjectsWithRests = list[tuple[KubeObject, Rest]]
+OnSeen = Callable[[list[Seen]], None]
+
+
+class Store:
+    def __init__(
+        self,
+        clock: Clock,
+        *,
+        seed: int = 0,
+        journal: Journal | None = None,
+        history_max: int = HISTORY_MAX,
+        create_namespaces: bool = False,
+    ) -> None:
+        """`create_namespaces`: one that is missing is made, instead of refused with a 404."""
+        version = 0 if journal is None else journal.version
+        self._ledger = Ledger(journal=journal, version=version, history_max=history_max)
+        identity = Identity(clock, seed if journal is None else journal.seed)
+        self._writer = Writer(self._ledger, identity, create_namespaces=create_namespaces)
+        self._handlers: dict[type, Callable[[Any], KubeObject | None]] = {
+            Get: self._get,
+            Create: self._writer.create,
+            Update: self._writer.update,
+            Patch: self._writer.patch,
+            Delete: self._writer.delete,
+            Bind: self._writer.bind,
+        }
+        if journal is not None:
+            for kind, thing, rest in journal.load():
+                self._ledger.restore(kind, thing, rest)
+        if self._ledger.version == 0:
+            with self._ledger.batch():
+                self._ledger.note_unanswered()
+                for thing in first_objects():
+                    self._writer.create(Create(KIND_BY_STRUCT[type(thing)], "", thing))
+        else:
+            self._writer.resume()
+
+    @property
+    def resource_version(self) -> str:
+        return str(self._ledger.version)
+
+    # The port.
+
+    def call(self, request: Request, done: Done) -> None:
+        answer: Answer
+        try:
+            answer = self._handlers[type(request)](request)
+        except ApiError as error:
+            answer = error
+        self._ledger.answer(done, answer)
+
+    def list(
+        self, kind: Kind, options: ListOptions, done: Callable[[ListResult | ApiError], None]
+    ) -> None:
+        answer: ListResult | ApiError
+        try:
+            items, version = self._select(kind, options)
+            answer = ListResult(items, version)
+        except ApiError as error:
+            answer = error
+        done(answer)
+
+    def watch(
+        self, kind: Kind, options: ListOptions, resource_version: str, handlers: WatchHandlers
+    ) -> Watch:
+        """Every change after `resource_version`.
+
+        From "" or "0" it starts with an ADDED event for each object there is, as Kubernetes does.
+        A version that is no longer known ends the watch with `Gone`, at once.
+        """
+        on_events = handlers.on_events
+
+        def on_seen(seen: list[Seen]) -> None:
+            on_events([event for event, _ in seen])
+
+        return self.follow(kind, options, resource_version, on_seen, handlers.on_end)
+
+    # For callers in this process.
+
+    def execute(self, request: Request) -> KubeObject | None:
+        """The answer as a value, or raised.  Inside a batch it is not durable before the end."""
+        self._ledger.note_unanswered()
+        return self._handlers[type(request)](request)
+
+    def batch(self) -> AbstractContextManager[None]:
+        """Commit the writes inside as one; answers and events come when it ends."""
+        return self._ledger.batch()
+
+    def delete(self, request: Delete, *, propagation: str) -> KubeObject:
+        """Delete with a word on the dependants: Background, Foreground or Orphan."""
+        self._ledger.note_unanswered()
+        return self._writer.delete(request, propagation)
+
+    def put(self, thing: KubeObject, rest: Rest = None) -> KubeObject:
+        """Store an object as it is, unchecked, status and all: to load a saved cluster."""
+        self._ledger.note_unanswered()
+        return self._writer.put(thing, rest)
+
+    def collect_garbage(self) -> None:
+        """Delete what has lost its owners, however that came about."""
+        self._writer.collect_garbage()
+
+    def send_bookmarks(self) -> None:
+        """Tell all watchers how far they are, so that a quiet watch can resume from here."""
+        self._ledger.settle()
+        for table in self._ledger.tables.values():
+            table.hub.bookmark(self._ledger.version)
+
+    def end_watches(self) -> None:
+        """Close every watch from this side, as a server that stops does."""
+        for table in self._ledger.tables.values():
+            for watcher in [*table.hub.watchers]:
+                table.hub.end(watcher, None)
+
+    def compact(self) -> None:
+        """Forget the history: a watch from any version but the latest is Gone."""
+        self._ledger.settle()
+        for table in self._ledger.tables.values():
+            table.hub.forget()
+
+    # For the REST API.
+
+    def read(self, kind: Kind, namespace: str, name: str) -> tuple[KubeObject, Rest]:
+        self._ledger.settle()
+        table = self._ledger.tables[kind.struct]
+        thing = table.find(namespace if kind.namespaced else "", name)
+        if thing is None:
+            raise answers.not_found(kind, name)
+        return thing, table.rest(thing.namespace, thing.name)
+
+    def select(self, kind: Kind, options: ListOptions) -> tuple[ObjectsWithRests, str]:
+        """The objects with their rests, and the version they are at."""
+        items, version = self._select(kind, options)
+        table = self._ledger.tables[kind.struct]
+        return [(thing, table.rest(thing.namespace, thing.name)) for thing in items], version
+
+    def follow(
+        self,
+        kind: Kind,
+        options: ListOptions,
+        resource_version: str,
+        on_seen: OnSeen,
+        on_end: Callable[[ApiError | None], None],
+        *,
+        bookmarks: bool = True,
+    ) -> Watch:
+        """A watch whose events come with the rest of their objects."""
+        try:
+            selects = predicate(kind, options)
+        except ApiError as error:
+            on_end(error)
+            return Watch()
+        watcher = Watcher(selects, on_seen, on_end, bookmarks=bookmarks, version=0)
+        namespace = options.namespace if kind.namespaced else ""
+        self._ledger.watch(kind, namespace, resource_version, watcher)
+        hub = self._ledger.tables[kind.struct].hub
+        return Watch(stop=lambda: hub.stop(watcher))
+
+    def _get(self, request: Get) -> KubeObject:
+        return self.read(request.kind, request.namespace, request.name)[0]
+
+    def _select(self, kind: Kind, options: ListOptions) -> tuple[Objects, str]:
+        selects = predicate(kind, options)
+        self._ledger.settle()
+        namespace = options.namespace if kind.namespaced else ""
+        items = self._ledger.tables[kind.struct].select(namespace, selects)
+        return items, str(self._ledger.version)

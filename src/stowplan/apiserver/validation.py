@@ -11,7 +11,14 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from stowplan.apiserver.answers import Problem, duplicate, invalid, not_allowed, required, unsupported
+from stowplan.apiserver.answers import (
+    Problem,
+    duplicate,
+    invalid,
+    not_allowed,
+    required,
+    unsupported,
+)
 from stowplan.objects.base import KubeObject, LabelSelector, ObjectMeta, Resources
 from stowplan.objects.kinds import NAMESPACE, Kind
 from stowplan.objects.labels import SelectorError, compile_selector
@@ -51,7 +58,9 @@ _SUBDOMAIN_RULE = (
 )
 
 TAINT_EFFECTS = frozenset({"NoSchedule", "PreferNoSchedule", "NoExecute"})
-WORKLOADS = frozenset({ReplicaSet, StatefulSet, Deployment, DaemonSet, Job})
+WORKLOADS: frozenset[type[KubeObject]] = frozenset(
+    {ReplicaSet, StatefulSet, Deployment, DaemonSet, Job}
+)
 
 
 def label_problem(name: str) -> str:

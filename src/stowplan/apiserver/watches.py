@@ -15,8 +15,9 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
+import msgspec
 from msgspec.structs import replace
 
 from stowplan.apiserver.selectors import Predicate
@@ -36,7 +37,7 @@ Seen = tuple[WatchEvent, Rest]
 """What a watcher gets: the event, and the rest of its object."""
 
 
-class Change(NamedTuple):
+class Change(msgspec.Struct, frozen=True, gc=False):
     """One committed write."""
 
     version: int

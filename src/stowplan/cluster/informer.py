@@ -20,6 +20,8 @@ from stowplan.cluster.reflector import CallLater, Reflector
 from stowplan.objects.base import KubeObject
 from stowplan.objects.kinds import Kind
 
+Objects = list[KubeObject]
+
 
 def _ignore(*_: object) -> None:
     return None
@@ -76,8 +78,8 @@ class Informer:
         namespace, _, name = key.rpartition("/")
         return self._objects.get(namespace, {}).get(name)
 
-    def list(self) -> list[KubeObject]:
-        return list(self._all())
+    def list(self) -> Objects:
+        return [*self._all()]
 
     def __len__(self) -> int:
         return self._count
@@ -86,11 +88,11 @@ class Informer:
         for names in self._objects.values():
             yield from names.values()
 
-    def replace(self, items: list[KubeObject], resource_version: str) -> None:
+    def replace(self, items: Objects, resource_version: str) -> None:
         """Take `items` as all there is; called by the reflector."""
         self._version = _number(resource_version)
         listed = {(thing.metadata.namespace, thing.metadata.name) for thing in items}
-        for known in list(self._all()):
+        for known in [*self._all()]:
             meta = known.metadata
             if (meta.namespace, meta.name) not in listed:
                 self._remove(known)

@@ -20,7 +20,6 @@ from stowplan.objects.api import Bind, Create, Delete, Get, Patch, Request, Upda
 from stowplan.objects.base import KubeObject
 from stowplan.objects.kinds import Kind
 
-
 Answer = KubeObject | None | ApiError
 """The object as it is now (None where the API answers with a bare Status), or why not."""
 

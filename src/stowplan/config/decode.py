@@ -71,11 +71,10 @@ class Decoder:
             return data
         if origin is list and isinstance(data, list):
             (item,) = typing.get_args(expected)
-            return self._list(item, data, at)
+            return [self._item(item, entry, at.index(i)) for i, entry in enumerate(data)]
         if origin is dict and isinstance(data, dict):
             (_, item) = typing.get_args(expected)
-            values = {key: self._value(item, data[key], at.field(key)) for key in sorted(data)}
-            return {key: value for key, value in values.items() if value is not _BAD}
+            return {key: self._item(item, data[key], at.field(key)) for key in sorted(data)}
         if expected is Duration:
             return self._duration(data, at)
         if isinstance(expected, type) and issubclass(expected, msgspec.Struct):
@@ -87,13 +86,13 @@ class Decoder:
                 return value
         return self._wrong_type(hint, data, at)
 
-    def _list(self, item: Any, data: list[Any], at: _At) -> list[Any]:
-        values = []
-        for index, entry in enumerate(data):
-            # A null entry is the zero value of its type; a wrong one must not move the others.
-            value = _BAD if entry is None else self._value(item, entry, at.index(index))
-            values.append(_zero(item) if value is _BAD else value)
-        return values
+    def _item(self, hint: Any, data: Any, at: _At) -> Any:
+        """A member of a list or map: one that is null, or wrong, is the zero value of its type.
+
+        A wrong one is kept so that those after it keep their index.
+        """
+        value = _BAD if data is None else self._value(hint, data, at)
+        return _zero(hint) if value is _BAD else value
 
     def _scalar(self, expected: type, bounds: msgspec.Meta | None, data: Any, at: _At) -> Any:
         """The value, `_BAD` once a problem of its own is noted, or None for a wrong type."""
@@ -200,8 +199,6 @@ def _go_type(hint: Any) -> str:
 
 def json_kind(data: Any) -> str:
     match data:
-        case None:
-            return "null"
         case bool():
             return "bool"
         case str():

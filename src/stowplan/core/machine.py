@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from random import Random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from stowplan.config import SchedulerConfig
 from stowplan.core.algorithm import Algorithm, TieBreak
@@ -52,6 +51,9 @@ from stowplan.state.node_table import NodeTable
 from stowplan.state.object_index import ObjectIndex
 from stowplan.state.pod_info import PodInfo
 
+if TYPE_CHECKING:
+    from random import Random
+
 ASSIGNED_POD_DELETE = ClusterEvent(Resource.ASSIGNED_POD, Action.DELETE)
 
 
@@ -60,7 +62,7 @@ class Machine:
         self,
         config: SchedulerConfig,
         *,
-        seed: int | None = None,
+        random: Random,
         registry: Registry = IN_TREE,
         tie_break: TieBreak = "random",
         recorder: Recorder | None = None,
@@ -69,7 +71,8 @@ class Machine:
     ) -> None:
         self.config = config
         self.registry = registry
-        self.random = Random(seed)
+        self.random = random
+        """Seeded; the only source of chance."""
         self.cache = Cache(assumed_ttl_s=config.assumed_pod_ttl_seconds)
         self.table = NodeTable()
         self.objects = ObjectIndex()

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from dataclasses import dataclass
-from random import Random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from stowplan.errors import ApiError
 from stowplan.framework.effects import Sleep
@@ -19,6 +18,9 @@ from stowplan.objects.base import Condition
 from stowplan.objects.kinds import POD
 from stowplan.objects.pod import Pod
 from stowplan.objects.times import format_time
+
+if TYPE_CHECKING:
+    from random import Random
 
 TRIES = 4
 FIRST_DELAY_S = 0.01

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
-from random import Random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from stowplan.core.binding import Binding
 from stowplan.core.pod_status import StatusChange, patch_status
@@ -22,6 +21,9 @@ from stowplan.objects.base import Condition
 from stowplan.objects.kinds import POD
 from stowplan.objects.pod import Pod
 from stowplan.state.pod_info import PodInfo
+
+if TYPE_CHECKING:
+    from random import Random
 
 _NOT_FOUND = 404
 

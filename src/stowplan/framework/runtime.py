@@ -223,15 +223,18 @@ class Framework:
         return answers
 
     def _signature(self, cycle: Cycle, pod: PodInfo) -> tuple[Hashable, ...]:
+        # Remembered per kind until nodes come or go (their number may be part of a signature).  A
+        # pod that names its node is asked about itself: kinds do not know the name.
         kept = pod.kind.kept
-        signature: tuple[Hashable, ...] | None = kept.get(self)
-        if signature is None:
+        node_count = -1 if pod.node_name else cycle.nodes.node_count
+        known: tuple[int, tuple[Hashable, ...]] | None = kept.get(self)
+        if known is None or known[0] != node_count or node_count < 0:
             try:
                 signature = tuple(plugin.signature(pod) for plugin in self._signed)
             except Exception as cause:
                 raise self._blame(cycle, pod, cause) from cause
-            kept[self] = signature
-        return signature
+            known = kept[self] = (node_count, signature)
+        return known[1]
 
     def _local_plugins(
         self, cycle: Cycle, pod: PodInfo, signature: tuple[Hashable, ...]

@@ -39,7 +39,7 @@ _STEP = 5_077_153
 
 
 def is_workload(data: dict[str, Any]) -> bool:
-    return (data.get("apiVersion"), data.get("kind")) in _EXPANDERS
+    return (str(data.get("apiVersion")), str(data.get("kind"))) in _EXPANDERS
 
 
 def expand_workloads(manifests: Iterable[Manifest]) -> list[Manifest]:
@@ -294,9 +294,8 @@ def _uid(data: dict[str, Any]) -> str:
 
 
 def _labels(data: dict[str, Any]) -> dict[str, Any]:
-    metadata = data.setdefault("metadata", {})
-    if not metadata.get("labels"):
-        metadata["labels"] = {}
+    metadata = data["metadata"] = data.get("metadata") or {}
+    metadata["labels"] = metadata.get("labels") or {}
     labels: dict[str, Any] = metadata["labels"]
     return labels
 
@@ -342,7 +341,7 @@ def _nodes(manifests: list[Manifest]) -> list[Node]:
 
 
 _EXPANDERS: dict[
-    tuple[Any, Any], Callable[[dict[str, Any], Sequence[Node]], list[dict[str, Any]]]
+    tuple[str, str], Callable[[dict[str, Any], Sequence[Node]], list[dict[str, Any]]]
 ] = {
     ("apps/v1", "Deployment"): _deployment,
     ("apps/v1", "ReplicaSet"): _replicas,

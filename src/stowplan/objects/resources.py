@@ -190,7 +190,8 @@ def _pod_level_nanos(pod: Pod, use_status: bool, infeasible: bool) -> dict[str, 
             request = {}
         _maximize(request, _nanos(status.resources.requests))
         _maximize(request, _nanos(status.allocated_resources))
-    return {name: nanos for name, nanos in request.items() if _allowed_at_pod_level(name)}
+    # Only names that the spec gives; one that an infeasible resize leaves without a value is 0.
+    return {name: request.get(name, 0) for name in names}
 
 
 def _pod_level_names(pod: Pod) -> list[str]:

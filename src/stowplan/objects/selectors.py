@@ -59,8 +59,8 @@ class Requirement:
             return False
         return number > self.number if operator == GT else number < self.number
 
-    def sort_key(self) -> tuple[str, str, tuple[str, ...]]:
-        return self.key, self.operator, tuple(sorted(self.values))
+    def sort_key(self) -> tuple[str, str, tuple[str, ...], int]:
+        return self.key, self.operator, tuple(sorted(self.values)), self.number or 0
 
     def __str__(self) -> str:
         """As `kubectl get -l` takes it."""

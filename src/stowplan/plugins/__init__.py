@@ -11,6 +11,7 @@ from stowplan.plugins.default_binder import DefaultBinder
 from stowplan.plugins.default_preemption import DefaultPreemption
 from stowplan.plugins.dynamic_resources import DynamicResources
 from stowplan.plugins.image_locality import ImageLocality
+from stowplan.plugins.inter_pod_affinity import InterPodAffinity
 from stowplan.plugins.node_affinity import NodeAffinity
 from stowplan.plugins.node_declared_features import NodeDeclaredFeatures
 from stowplan.plugins.node_name import NodeName
@@ -18,6 +19,7 @@ from stowplan.plugins.node_ports import NodePorts
 from stowplan.plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
 from stowplan.plugins.node_resources_fit import NodeResourcesFit
 from stowplan.plugins.node_unschedulable import NodeUnschedulable
+from stowplan.plugins.pod_topology_spread import PodTopologySpread
 from stowplan.plugins.priority_sort import PrioritySort
 from stowplan.plugins.qos_sort import QOSSort
 from stowplan.plugins.scheduling_gates import SchedulingGates
@@ -37,6 +39,8 @@ IN_TREE: dict[str, type] = {
         NodeResourcesFit,
         NodeResourcesBalancedAllocation,
         ImageLocality,
+        PodTopologySpread,
+        InterPodAffinity,
         DynamicResources,
         DefaultPreemption,
         DefaultBinder,

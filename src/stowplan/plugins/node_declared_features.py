@@ -18,6 +18,7 @@ from stowplan.framework.handle import Handle
 from stowplan.framework.status import SKIP, Rows, Status, Verdict, unresolvable, verdict_of
 from stowplan.objects.node import Node
 from stowplan.objects.pod import Pod
+from stowplan.plugins._shared.rows import spread
 from stowplan.state.node_info import NodeInfo
 from stowplan.state.node_table import NodeTable
 from stowplan.state.pod_info import PodInfo
@@ -56,7 +57,8 @@ class NodeDeclaredFeatures:
     ) -> Verdict:
         required = self.signature(pod)
         missing = np.array([not required <= declared for declared in nodes.feature_lists], np.bool_)
-        return verdict_of(missing[nodes.feature_list[rows]], FEATURES_MISSING, unresolvable=True)
+        unfit = spread(missing, nodes.feature_list[rows])
+        return verdict_of(unfit, FEATURES_MISSING, unresolvable=True)
 
     def events_to_register(self) -> Sequence[EventRegistration]:
         return (

@@ -60,7 +60,8 @@ class NodeResourcesBalancedAllocation:
         wanted = self._wanted(pod)
         after = _balance_of_node(node, wanted)
         before = _balance_of_node(node, [(name, 0) for name, _ in wanted])
-        return _HALF + (_HALF + after - before) // 2
+        # As upstream writes it, 50 + (50 + after - before) / 2; the difference is never below -50.
+        return (3 * _HALF + after - before) // 2
 
     def score_nodes(
         self, cycle: Cycle, pod: PodInfo, nodes: NodeTable, rows: Rows | slice
@@ -68,9 +69,8 @@ class NodeResourcesBalancedAllocation:
         wanted = self._wanted(pod)
         scores = balance(self._capacities, nodes, wanted, rows)
         scores -= self._balance_before(nodes, wanted)[rows]
-        scores += _HALF
+        scores += 3 * _HALF
         scores >>= 1
-        scores += _HALF
         return scores
 
     def _balance_before(self, nodes: NodeTable, wanted: Wanted) -> Scores:
@@ -168,7 +168,7 @@ def balance(capacities: Capacities, nodes: NodeTable, wanted: Wanted, rows: Rows
         present.append(None if capacity.present is None else capacity.present[rows])
     if len(shares) == 2 and present[0] is None and present[1] is None:
         deviation = np.subtract(shares[0], shares[1], out=shares[0])
-        deviation /= 2
+        deviation *= 0.5
         np.abs(deviation, out=deviation)
     else:
         deviation = _deviations(shares, present)

@@ -147,8 +147,9 @@ class NodeResourcesFit:
             total = nodes.allocatable(name)[rows]
             short = total - nodes.requested(name)[rows] < amount
             if short.any():
-                why |= short.astype(np.uint32) * np.uint32(bit)
-                final |= total < amount
+                why |= short * np.uint32(bit)
+                if amount > self._capacities.of(name).least:
+                    final |= total < amount
         return Verdict(ask.reasons, why, final)
 
     def pre_score(self, cycle: Cycle, pod: PodInfo, rows: Rows) -> None:

@@ -22,7 +22,7 @@ from stowplan.objects.node import Node, Taint
 from stowplan.objects.pod import Pod, Toleration
 from stowplan.objects.taints import PREFER_NO_SCHEDULE, first_untolerated, tolerates
 from stowplan.plugins._shared.normalize import normalize
-from stowplan.plugins._shared.rows import all_passed, all_zero
+from stowplan.plugins._shared.rows import all_passed, all_zero, spread
 from stowplan.state.node_info import NodeInfo
 from stowplan.state.node_table import NodeTable
 from stowplan.state.pod_info import PodInfo
@@ -56,7 +56,7 @@ class TaintToleration:
         answers = self._answers(pod).up_to_date(nodes.taint_lists)
         if not answers.any_refused:
             return all_passed(UNTOLERATED, nodes, rows)
-        refused = answers.refused[nodes.taint_list[rows]]
+        refused = spread(answers.refused, nodes.taint_list[rows])
         return verdict_of(refused, UNTOLERATED, unresolvable=True)
 
     def pre_score(self, cycle: Cycle, pod: PodInfo, rows: Rows) -> Status | None:
@@ -72,8 +72,7 @@ class TaintToleration:
         answers = self._answers(pod).up_to_date(nodes.taint_lists)
         if not answers.any_unwelcome:
             return all_zero(nodes, rows)
-        scores: Scores = answers.unwelcome[nodes.taint_list[rows]]
-        return scores
+        return spread(answers.unwelcome, nodes.taint_list[rows])
 
     def normalize_scores(
         self, cycle: Cycle, pod: PodInfo, nodes: NodeTable, rows: Rows, scores: Scores

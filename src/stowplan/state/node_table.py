@@ -182,6 +182,8 @@ class NodeTable:
         None when no node has it.
         """
         if name not in self._images:
+            if name not in self._image_table:
+                return None
             found = [
                 (row, info.image_states[name])
                 for row, info in enumerate(self.infos)

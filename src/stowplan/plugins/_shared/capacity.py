@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stowplan.framework.status import NodeMask, Rows
+from stowplan.objects.quantity import INT64_MAX
 from stowplan.state.node_table import NodeTable
 
 Floats = NDArray[np.float64]
@@ -29,12 +30,17 @@ class Capacity:
     """The same as integers, where amounts are too large for exact percentages in floats."""
     present: NodeMask | None
     """Where the node has some of it; None: everywhere."""
+    least: int
+    """Of all nodes the smallest: who asks for no more, no node is too small for."""
 
     def at(self, rows: Rows | slice) -> Capacity:
+        if isinstance(rows, slice) and rows == slice(0, len(self.amounts)):
+            return self
         return Capacity(
             self.amounts[rows],
             None if self.whole is None else self.whole[rows],
             None if self.present is None else self.present[rows],
+            self.least,
         )
 
 
@@ -66,4 +72,5 @@ def _capacity(allocatable: Ints) -> Capacity:
         divisors.astype(np.float64),
         divisors if large else None,
         None if present.all() else present,
+        int(allocatable.min(initial=INT64_MAX)),
     )

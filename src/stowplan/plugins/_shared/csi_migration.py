@@ -94,8 +94,8 @@ def plugin_of(source: Volume | PersistentVolumeSpec) -> InTreePlugin | None:
 
 def is_migrated_on(node: CSINode | None, plugin: InTreePlugin) -> bool:
     """Whether the node says that it runs the driver in the plugin's place."""
-    annotations = node.metadata.annotations if node is not None else None
-    return bool(annotations) and plugin.name in annotations.get(MIGRATED_PLUGINS, "").split(",")
+    annotations = (node.metadata.annotations or {}) if node is not None else {}
+    return plugin.name in annotations.get(MIGRATED_PLUGINS, "").split(",")
 
 
 def inline_handle(plugin: InTreePlugin, volume: Volume) -> str:

@@ -22,7 +22,7 @@ from stowplan.plugins._shared.rows import row_count
 from stowplan.state.label_column import ABSENT, LabelColumn
 from stowplan.state.node_table import NodeTable
 
-Ids = NDArray[np.int32]
+Ids = NDArray[np.intp]
 """Per row a number into the values of a label column, or ABSENT."""
 
 

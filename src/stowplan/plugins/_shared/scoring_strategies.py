@@ -97,7 +97,7 @@ def weigh_many(
     strategy: Strategy, parts: Sequence[tuple[int, Amounts, Capacity]], count: int
 ) -> Scores:
     """The weighted mean of (weight, requested, capacity), over what each node has."""
-    total: Floats = np.zeros(count)
+    total: Floats | None = None
     fixed_weight = 0
     weights: Amounts | None = None
     for weight, requested, capacity in parts:
@@ -112,11 +112,15 @@ def weigh_many(
             rated = rated * counted
             weighed = counted * weight
             weights = weighed if weights is None else weights + weighed
-        total += rated if weight == 1 else rated * weight
-    if weights is None:
-        total /= max(fixed_weight, 1)
-    else:
-        total /= np.maximum(weights + fixed_weight, 1)
+        if weight != 1:
+            rated *= weight
+        if total is None:
+            total = rated.astype(np.float64, copy=False)
+        else:
+            total += rated
+    if total is None:
+        return np.zeros(count, np.int64)
+    total /= fixed_weight if weights is None else np.maximum(weights + fixed_weight, 1)
     if not strategy.counts_zero:
         total += 0.5
     return total.astype(np.int64)

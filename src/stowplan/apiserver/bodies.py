@@ -1,0 +1,143 @@
+"""Bodies of requests that come as JSON data: what they must say, and what they may not decide.
+
+Also where the rests of pods of one template, which arrive one by one, become one in memory;
+`admission` does the same for their specs.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from stowplan.apiserver import answers
+from stowplan.apiserver.updates import WITHOUT_STATUS
+from stowplan.apiserver.watches import Rest
+from stowplan.errors import BadRequest
+from stowplan.objects.base import ObjectMeta
+from stowplan.objects.kinds import (
+    CSI_DRIVER,
+    CSI_NODE,
+    CSI_STORAGE_CAPACITY,
+    LEASE,
+    NODE,
+    POD_DISRUPTION_BUDGET,
+    RUNTIME_CLASS,
+    VOLUME_ATTACHMENT,
+    Kind,
+)
+
+SHARED_MAX = 4096
+
+_SYSTEM_METADATA = (
+    "uid",
+    "generation",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "selfLink",
+    "managedFields",
+)
+
+# A PUT of these must say which version it changes.
+_CONDITIONAL = frozenset(
+    kind.name
+    for kind in (
+        LEASE,
+        POD_DISRUPTION_BUDGET,
+        RUNTIME_CLASS,
+        VOLUME_ATTACHMENT,
+        CSI_DRIVER,
+        CSI_NODE,
+        CSI_STORAGE_CAPACITY,
+    )
+)
+
+
+def check_body(kind: Kind, body: Any) -> None:
+    """Raise 400 unless the body is an object of this kind."""
+    if not isinstance(body, dict):
+        raise BadRequest(f"the body must be an object, not {type(body).__name__}")
+    if not isinstance(body.get("metadata", {}), dict):
+        raise answers.not_handled(kind, "metadata must be an object")
+    for field, wanted in (("apiVersion", kind.api_version), ("kind", kind.name)):
+        found = body.get(field, wanted)
+        if found != wanted:
+            raise BadRequest(
+                f"the object provided is unrecognized: {field} is {found!r}, not {wanted!r}"
+            )
+
+
+def clean_body(kind: Kind, body: dict[str, Any]) -> dict[str, Any]:
+    """A new object without what only the server decides."""
+    metadata = {
+        key: value for key, value in body.get("metadata", {}).items() if key not in _SYSTEM_METADATA
+    }
+    data = {**body, "apiVersion": kind.api_version, "kind": kind.name, "metadata": metadata}
+    # A node may be created with its status: kubelets do.
+    if kind is not NODE and kind.name not in WITHOUT_STATUS:
+        data.pop("status", None)
+    return data
+
+
+def check_identity(kind: Kind, meta: ObjectMeta, body: dict[str, Any]) -> None:
+    """Raise unless a PUT is about this object, and about this version of it if it says so."""
+    metadata = body.get("metadata", {})
+    name = metadata.get("name", meta.name)
+    if name != meta.name:
+        raise BadRequest(
+            f"the name of the object ({name}) does not match the name on the URL ({meta.name})"
+        )
+    namespace = metadata.get("namespace") or meta.namespace
+    if namespace != meta.namespace:
+        raise BadRequest(
+            f"the namespace of the object ({namespace}) does not match the namespace on the "
+            f"request ({meta.namespace})"
+        )
+    uid = metadata.get("uid")
+    if uid and uid != meta.uid:
+        raise answers.wrong_uid(kind, meta.namespace, meta.name, uid, meta.uid)
+    version = metadata.get("resourceVersion")
+    if version and version != meta.resource_version:
+        raise answers.modified(kind, meta.name)
+    if not version and kind.name in _CONDITIONAL:
+        problem = answers.invalid(
+            "metadata.resourceVersion", version, "must be specified for an update"
+        )
+        raise answers.InvalidObject(kind, meta.name, [problem])
+
+
+def with_job_selector(data: dict[str, Any], uid: str) -> dict[str, Any]:
+    """A Job selects its pods by its own uid, unless the user wrote a selector by hand."""
+    spec = data.get("spec")
+    if not isinstance(spec, dict) or spec.get("manualSelector"):
+        return data
+    template = spec.get("template")
+    metadata = (template.get("metadata") if isinstance(template, dict) else None) or {}
+    if not isinstance(template, dict) or not isinstance(metadata, dict):
+        return data
+    name = data["metadata"].get("name", "")
+    labels = {
+        **(metadata.get("labels") or {}),
+        "batch.kubernetes.io/controller-uid": uid,
+        "controller-uid": uid,
+        "batch.kubernetes.io/job-name": name,
+        "job-name": name,
+    }
+    selector = {"matchLabels": {"batch.kubernetes.io/controller-uid": uid}}
+    template = {**template, "metadata": {**metadata, "labels": labels}}
+    return {**data, "spec": {**spec, "selector": selector, "template": template}}
+
+
+class SharedRests:
+    """One object in memory for all rests that are equal, as far as they are remembered."""
+
+    def __init__(self) -> None:
+        self._rests: dict[bytes, Rest] = {}
+
+    def of(self, rest: Rest) -> Rest:
+        if rest is None:
+            return None
+        if len(self._rests) >= SHARED_MAX:
+            self._rests.clear()
+        return self._rests.setdefault(msgspec.json.encode(rest), rest)

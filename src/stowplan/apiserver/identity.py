@@ -1,0 +1,56 @@
+"""Names, uids and timestamps of new objects, all of them repeatable.
+
+Every object is created at a version of its own, so the version makes its uid and, where it asked
+for a generated name, the suffix; the seed keeps two clusters apart.  Times come from the clock.
+"""
+
+from __future__ import annotations
+
+from stowplan.clock import Clock
+from stowplan.objects.times import format_time
+
+GENERATED_NAME_BASE_MAX = 58
+"""A generated name is a label of at most 63 characters, five of them the suffix."""
+
+# No vowels and no digits that look like letters: no words, no misreadings.  As upstream.
+_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
+_SUFFIX_LENGTH = 5
+_SUFFIX_COUNT = len(_ALPHABET) ** _SUFFIX_LENGTH
+_STRIDE = 7_368_787
+"""Coprime to the number of suffixes: they repeat only after all others have been used."""
+
+
+class Identity:
+    def __init__(self, clock: Clock, seed: int) -> None:
+        self._clock = clock
+        self._seed = seed
+        self._uid_prefix = f"{seed & 0xFFFFFFFF:08x}-0000-4000-8000-"
+        self._second = -1
+        self._text = ""
+
+    def uid(self, version: int) -> str:
+        return f"{self._uid_prefix}{version:012x}"
+
+    def now_s(self) -> float:
+        return self._clock.now()
+
+    def now(self) -> str:
+        """The time as Kubernetes writes it: whole seconds, so nearly always the last answer."""
+        second = int(self._clock.now())
+        if second != self._second:
+            self._second = second
+            self._text = format_time(second)
+        return self._text
+
+    def suffix(self, number: int) -> str:
+        """
+        >>> from stowplan.clock import VirtualClock
+        >>> Identity(VirtualClock(), 0).suffix(1), Identity(VirtualClock(), 0).suffix(2)
+        ('p4zvj', 'b5ww2')
+        """
+        place = (number * _STRIDE + self._seed) % _SUFFIX_COUNT
+        letters = ""
+        for _ in range(_SUFFIX_LENGTH):
+            place, index = divmod(place, len(_ALPHABET))
+            letters += _ALPHABET[index]
+        return letters

@@ -1,0 +1,477 @@
+"""What a kube-apiserver does with each write: check, fill in, commit, clean up.
+
+`Writer` turns a request into changes of the ledger.  Pods that come as structs, bindings, deletes
+and conditions stay structs all the way; PUT, other patches and bodies of JSON data pass through
+`updates`, `patch` and `served` so that no field is lost.  `store` calls it; `garbage` calls back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from stowplan.apiserver import answers
+from stowplan.apiserver.admission import Admission
+from stowplan.apiserver.bodies import (
+    SharedRests,
+    check_body,
+    check_identity,
+    clean_body,
+    with_job_selector,
+)
+from stowplan.apiserver.bootstrap import IMMORTAL_NAMESPACES
+from stowplan.apiserver.defaults import default_object, default_spec, qos_class
+from stowplan.apiserver.deletion import may_go, plan_deletion
+from stowplan.apiserver.garbage import FOREGROUND, Garbage
+from stowplan.apiserver.identity import GENERATED_NAME_BASE_MAX, Identity
+from stowplan.apiserver.ledger import Ledger, Table
+from stowplan.apiserver.owners import Ref
+from stowplan.apiserver.patch import apply_patch
+from stowplan.apiserver.pod_update import validate_pod_update
+from stowplan.apiserver.pod_validation import validate_spec
+from stowplan.apiserver.pod_writes import BoundStatus, check_binding, patch_status
+from stowplan.apiserver.retention import EventRetention
+from stowplan.apiserver.served import with_defaults
+from stowplan.apiserver.updates import merge_update
+from stowplan.apiserver.validation import (
+    validate_finalizers,
+    validate_meta,
+    validate_object,
+    validate_object_update,
+)
+from stowplan.apiserver.watches import Rest
+from stowplan.errors import BadRequest, Invalid
+from stowplan.objects.api import Bind, Create, Delete, Patch, Update
+from stowplan.objects.base import KubeObject, ObjectMeta
+from stowplan.objects.codec import join, split
+from stowplan.objects.kinds import EVENT, JOB, KIND_BY_STRUCT, NAMESPACE, POD, Kind
+from stowplan.objects.pod import Pod
+from stowplan.objects.workloads import (
+    DaemonSet,
+    Deployment,
+    Job,
+    Namespace,
+    PodDisruptionBudget,
+    PriorityClass,
+    ReplicaSet,
+    ReplicationController,
+    RuntimeClass,
+    StatefulSet,
+)
+
+NAME_ATTEMPTS_MAX = 8
+
+_WITH_GENERATION = frozenset(
+    {
+        Pod,
+        ReplicationController,
+        ReplicaSet,
+        StatefulSet,
+        Deployment,
+        DaemonSet,
+        Job,
+        PodDisruptionBudget,
+        PriorityClass,
+    }
+)
+# What admitted pod specs were resolved with.
+_CLASSES = frozenset({PriorityClass, RuntimeClass})
+
+
+class Writer:
+    def __init__(
+        self, ledger: Ledger, identity: Identity, *, create_namespaces: bool = False
+    ) -> None:
+        self._ledger = ledger
+        self._identity = identity
+        self._create_namespaces = create_namespaces
+        self._admission = Admission(self)
+        self._garbage = Garbage(ledger, self)
+        self._bound = BoundStatus()
+        self._events = EventRetention()
+        self._rests = SharedRests()
+        self._pods = ledger.tables[Pod]
+        self._namespaces = ledger.tables[Namespace]
+
+    # What admission asks.
+
+    def find(self, kind: Kind, namespace: str, name: str) -> KubeObject | None:
+        return self._ledger.tables[kind.struct].find(namespace, name)
+
+    def every(self, kind: Kind) -> Iterable[KubeObject]:
+        return self._ledger.tables[kind.struct].every()
+
+    def data(self, kind: Kind, namespace: str, name: str) -> dict[str, Any] | None:
+        """The whole object as the API serves it."""
+        table = self._ledger.tables[kind.struct]
+        thing = table.find(namespace, name)
+        return None if thing is None else view(kind, thing, table.rest(namespace, name))
+
+    # Create.
+
+    def create(self, request: Create) -> KubeObject:
+        kind, body = request.kind, request.body
+        if self._create_namespaces and kind.namespaced:
+            self._make_namespace(request.namespace)
+        if isinstance(body, dict):
+            return self._create_from_data(kind, request.namespace, body)
+        if kind is JOB:
+            # Its selector is made from its uid, in the pod template, which is JSON data.
+            return self._create_from_data(kind, request.namespace, join(body, None))
+        return self._create(kind, request.namespace, body, None)
+
+    def _create_from_data(self, kind: Kind, namespace: str, body: dict[str, Any]) -> KubeObject:
+        check_body(kind, body)
+        data = clean_body(kind, body)
+        if kind is JOB:
+            uid = self._identity.uid(self._ledger.version + 1)
+            data = with_job_selector(data, uid)
+        thing, rest = self._split(kind, with_defaults(kind, data))
+        return self._create(kind, namespace, thing, self._rests.of(rest))
+
+    def _create(self, kind: Kind, namespace: str, thing: KubeObject, rest: Rest) -> KubeObject:
+        version = self._ledger.next_version()
+        table = self._ledger.tables[kind.struct]
+        meta = thing.metadata
+        if meta.resource_version:
+            raise BadRequest("resourceVersion should not be set on objects to be created")
+        namespace = self._namespace(kind, namespace, meta)
+        name = meta.name or self._generate_name(table, namespace, meta.generate_name)
+        if table.find(namespace, name) is not None:
+            raise answers.already_exists(kind, name)
+        meta = replace(
+            meta,
+            name=name,
+            namespace=namespace,
+            uid=self._identity.uid(self._ledger.version + 1),
+            resource_version=version,
+            generation=1 if kind.struct in _WITH_GENERATION else 0,
+            creation_timestamp=self._identity.now(),
+            deletion_timestamp=None,
+            deletion_grace_period_seconds=None,
+        )
+        if problems := validate_meta(kind, meta):
+            raise answers.InvalidObject(kind, name, problems)
+        new = self._admit(kind, thing, meta)
+        self._ledger.write(table, "ADDED", None, new, rest)
+        if kind.struct in _CLASSES:
+            self._admission.forget()
+        if kind is EVENT:
+            self._keep_event(meta)
+        return new
+
+    def _admit(self, kind: Kind, thing: KubeObject, meta: ObjectMeta) -> KubeObject:
+        """The object as it will be stored."""
+        if isinstance(thing, Pod):
+            spec, status, labels = self._admission.admit_pod(thing, meta.name)
+            if labels is not meta.labels:
+                meta = replace(meta, labels=labels)
+            return Pod(api_version="v1", kind="Pod", metadata=meta, spec=spec, status=status)
+        new = replace(thing, api_version=kind.api_version, kind=kind.name, metadata=meta)
+        new = self._admission.admit_object(kind, default_object(new, creating=True))
+        if problems := validate_object(kind, new):
+            raise answers.InvalidObject(kind, meta.name, problems)
+        return new
+
+    def _namespace(self, kind: Kind, namespace: str, meta: ObjectMeta) -> str:
+        """The namespace of a new object, which must exist and stay."""
+        if not kind.namespaced:
+            return ""
+        if meta.namespace and namespace and meta.namespace != namespace:
+            raise BadRequest(
+                "the namespace of the provided object does not match the namespace sent on the "
+                "request"
+            )
+        namespace = namespace or meta.namespace
+        if not namespace:
+            raise BadRequest("an empty namespace may not be set during creation")
+        found = self._namespaces.find("", namespace)
+        if found is None:
+            raise answers.not_found(NAMESPACE, namespace)
+        if found.metadata.deletion_timestamp is not None:
+            raise answers.forbidden(
+                kind,
+                meta.name,
+                f"unable to create new content in namespace {namespace} because it is being "
+                "terminated",
+            )
+        return namespace
+
+    def _make_namespace(self, name: str) -> None:
+        if name and self._namespaces.find("", name) is None:
+            self._create(NAMESPACE, "", Namespace(metadata=ObjectMeta(name=name)), None)
+
+    def _generate_name(self, table: Table, namespace: str, base: str) -> str:
+        if not base:
+            return ""
+        for attempt in range(NAME_ATTEMPTS_MAX):
+            suffix = self._identity.suffix(self._ledger.version + 1 + attempt)
+            name = base[:GENERATED_NAME_BASE_MAX] + suffix
+            if table.find(namespace, name) is None:
+                return name
+        raise answers.already_exists(table.kind, name)
+
+    def _keep_event(self, meta: ObjectMeta) -> None:
+        now_s = self._identity.now_s()
+        self._events.add(now_s, meta.namespace, meta.name, meta.uid)
+        table = self._ledger.tables[EVENT.struct]
+        for old in self._events.due(now_s):
+            thing = table.find(old.namespace, old.name)
+            if thing is not None and thing.metadata.uid == old.uid:
+                self._remove(table, thing, thing.metadata)
+
+    # Update and patch.
+
+    def update(self, request: Update) -> KubeObject:
+        table, old = self._require(request.kind, request.namespace, request.name)
+        current = view(table.kind, old, table.rest(old.namespace, old.name))
+        return self._replace(table, old, current, request.body, request.subresource)
+
+    def patch(self, request: Patch) -> KubeObject:
+        table, old = self._require(request.kind, request.namespace, request.name)
+        quick = request.subresource == "status" and request.patch_type == "strategic"
+        if quick and isinstance(old, Pod):
+            status = patch_status(old.status, request.body)
+            if status is not None:
+                return self._write_status(old, status)
+        current = view(table.kind, old, table.rest(old.namespace, old.name))
+        body = apply_patch(request.patch_type, table.kind.name, current, request.body)
+        return self._replace(table, old, current, body, request.subresource)
+
+    def _write_status(self, old: Pod, status: Any) -> Pod:
+        if status == old.status:
+            return old
+        meta = replace(old.metadata, resource_version=self._ledger.next_version())
+        new = replace(old, metadata=meta, status=status)
+        rest = self._pods.rest(meta.namespace, meta.name)
+        self._ledger.write(self._pods, "MODIFIED", old, new, rest)
+        return new
+
+    def _replace(
+        self,
+        table: Table,
+        old: KubeObject,
+        current: dict[str, Any],
+        body: Any,
+        subresource: str,
+    ) -> KubeObject:
+        kind, version = table.kind, self._ledger.next_version()
+        check_body(kind, body)
+        check_identity(kind, old.metadata, body)
+        data = merge_update(kind, subresource, body, current)
+        new, rest = self._split(kind, with_defaults(kind, data))
+        new = self._default(new)
+        result = view(kind, new, rest)
+        if result == current:
+            return old
+        self._check_update(kind, old, new, (current, result), subresource)
+        meta = new.metadata
+        changed = subresource != "status" and result.get("spec") != current.get("spec")
+        if changed and kind.struct in _WITH_GENERATION:
+            meta = replace(meta, generation=meta.generation + 1)
+        new = replace(new, metadata=replace(meta, resource_version=version))
+        return self._modify(table, old, new, self._rests.of(rest))
+
+    def _default(self, new: KubeObject) -> KubeObject:
+        if isinstance(new, Pod):
+            return replace(new, spec=default_spec(new.spec))
+        return default_object(new, creating=False)
+
+    def _check_update(
+        self,
+        kind: Kind,
+        old: KubeObject,
+        new: KubeObject,
+        views: tuple[dict[str, Any], dict[str, Any]],
+        subresource: str,
+    ) -> None:
+        problems = validate_meta(kind, new.metadata)
+        problems += validate_finalizers(new.metadata, old.metadata)
+        if subresource != "status":
+            if isinstance(new, Pod):
+                problems += validate_spec(new.spec)
+                if subresource == "":
+                    before, after = views[0].get("spec", {}), views[1].get("spec", {})
+                    problems += validate_pod_update(after, before)
+            else:
+                problems += validate_object(kind, new)
+                problems += validate_object_update(kind, new, old)
+        if problems:
+            raise answers.InvalidObject(kind, old.name, problems)
+
+    def _modify(self, table: Table, old: KubeObject, new: KubeObject, rest: Rest) -> KubeObject:
+        """Commit a change; an object that was only waiting for it goes."""
+        if may_go(new.metadata):
+            return self._remove(table, old, new.metadata, rest)
+        self._ledger.write(table, "MODIFIED", old, new, rest)
+        if table.kind.struct in _CLASSES:
+            self._admission.forget()
+        return new
+
+    def _split(self, kind: Kind, data: dict[str, Any]) -> tuple[KubeObject, Rest]:
+        try:
+            return split(data, kind.struct)
+        except msgspec.ValidationError as error:
+            raise answers.not_handled(kind, str(error)) from None
+
+    # Delete.
+
+    def delete(self, request: Delete, propagation: str = "Background") -> KubeObject:
+        """`propagation` is Background, Foreground or Orphan: what happens to dependants."""
+        kind = request.kind
+        table, old = self._require(kind, request.namespace, request.name)
+        uid = old.metadata.uid
+        if request.uid and request.uid != uid:
+            raise answers.wrong_uid_to_delete(kind, old.name, request.uid, uid)
+        if kind is NAMESPACE:
+            return self._delete_namespace(old)
+        if propagation == "Orphan":
+            self._garbage.orphan(uid)
+        elif propagation == "Foreground" and self._ledger.owners.dependants(uid):
+            finalizers = old.metadata.finalizers or []
+            if FOREGROUND not in finalizers:
+                meta = replace(old.metadata, finalizers=[*finalizers, FOREGROUND])
+                self.rewrite_meta(Ref(kind, meta.namespace, meta.name), meta)
+                table, old = self._require(kind, request.namespace, request.name)
+            answer = self._delete(table, old, request.grace_period_seconds)
+            self._garbage.delete_dependants(uid)
+            return answer
+        return self._delete(table, old, request.grace_period_seconds)
+
+    def _delete(self, table: Table, old: KubeObject, grace_s: int | None) -> KubeObject:
+        plan = plan_deletion(old, grace_s, self._identity.now_s())
+        if plan.gone:
+            return self._remove(table, old, plan.meta)
+        if plan.meta is old.metadata:
+            return old
+        new = replace(
+            old, metadata=replace(plan.meta, resource_version=self._ledger.next_version())
+        )
+        rest = table.rest(new.metadata.namespace, new.metadata.name)
+        self._ledger.write(table, "MODIFIED", old, new, rest)
+        return new
+
+    def _remove(
+        self, table: Table, old: KubeObject, meta: ObjectMeta, rest: Rest = None
+    ) -> KubeObject:
+        version = self._ledger.next_version()
+        final = replace(old, metadata=replace(meta, resource_version=version))
+        if rest is None:
+            rest = table.rest(meta.namespace, meta.name)
+        self._ledger.write(table, "DELETED", old, final, rest)
+        if table.kind.struct in _CLASSES:
+            self._admission.forget()
+        self._garbage.after_removal(final)
+        return final
+
+    def _delete_namespace(self, old: KubeObject) -> KubeObject:
+        meta = old.metadata
+        if meta.name in IMMORTAL_NAMESPACES:
+            raise answers.forbidden(NAMESPACE, meta.name, "this namespace may not be deleted")
+        if meta.deletion_timestamp is None:
+            marked = replace(
+                meta,
+                resource_version=self._ledger.next_version(),
+                deletion_timestamp=self._identity.now(),
+            )
+            new = replace(old, metadata=marked)
+            rest = self._namespaces.rest("", meta.name)
+            self._ledger.write(self._namespaces, "MODIFIED", old, new, rest)
+            old = new
+        self._garbage.begin_namespace(meta.name)
+        return self._namespaces.find("", meta.name) or old
+
+    # What garbage collection does.
+
+    def delete_ref(self, ref: Ref) -> None:
+        table = self._ledger.tables[ref.kind.struct]
+        thing = table.find(ref.namespace, ref.name)
+        if thing is not None:
+            self._delete(table, thing, None)
+
+    def rewrite_meta(self, ref: Ref, meta: ObjectMeta) -> None:
+        table = self._ledger.tables[ref.kind.struct]
+        old = table.find(ref.namespace, ref.name)
+        assert old is not None, f"{ref.kind} {ref.namespace}/{ref.name} is gone"
+        version = self._ledger.next_version()
+        new = replace(old, metadata=replace(meta, resource_version=version))
+        self._modify(table, old, new, table.rest(ref.namespace, ref.name))
+
+    def remove_namespace(self, name: str) -> None:
+        found = self._namespaces.find("", name)
+        if found is not None and not found.metadata.finalizers:
+            self._remove(self._namespaces, found, found.metadata)
+
+    def collect_garbage(self) -> None:
+        self._garbage.collect()
+
+    def resume(self) -> None:
+        """Take up what the last process with this journal left undone."""
+        now_s = self._identity.now_s()
+        for thing in self._ledger.tables[EVENT.struct].every():
+            self._events.add(now_s, thing.namespace, thing.name, thing.uid)
+        self._garbage.collect()
+
+    # Bind, and objects as they are.
+
+    def bind(self, request: Bind) -> None:
+        version = self._ledger.next_version()
+        old = self._pods.find(request.namespace, request.name)
+        if not isinstance(old, Pod):
+            raise answers.not_found(POD, request.name)
+        meta = old.metadata
+        if request.uid and request.uid != meta.uid:
+            raise answers.wrong_uid(POD, meta.namespace, meta.name, request.uid, meta.uid)
+        if not request.node:
+            raise Invalid(f'Binding "{request.name}" is invalid: target.name: Required value')
+        check_binding(old)
+        labels = self._admission.topology_labels(meta.labels, request.node, overwrite=True)
+        new = replace(
+            old,
+            metadata=replace(meta, resource_version=version, labels=labels),
+            spec=replace(old.spec, node_name=request.node),
+            status=self._bound.of(old.status, self._identity.now()),
+        )
+        rest = self._pods.rest(meta.namespace, meta.name)
+        self._ledger.write(self._pods, "MODIFIED", old, new, rest)
+
+    def put(self, thing: KubeObject, rest: Rest = None) -> KubeObject:
+        """Store an object as it is, unchecked: how a cluster that was saved comes back.
+
+        Only what every object must have is added: a uid, a creation time, a version.
+        """
+        kind = KIND_BY_STRUCT[type(thing)]
+        table = self._ledger.tables[kind.struct]
+        meta = thing.metadata
+        namespace = (meta.namespace or "default") if kind.namespaced else ""
+        meta = replace(
+            meta,
+            namespace=namespace,
+            uid=meta.uid or self._identity.uid(self._ledger.version + 1),
+            resource_version=self._ledger.next_version(),
+            creation_timestamp=meta.creation_timestamp or self._identity.now(),
+        )
+        old = table.find(namespace, meta.name)
+        new = replace(thing, api_version=kind.api_version, kind=kind.name, metadata=meta)
+        self._ledger.write(table, "ADDED" if old is None else "MODIFIED", old, new, rest)
+        if kind.struct in _CLASSES:
+            self._admission.forget()
+        return new
+
+    def _require(self, kind: Kind, namespace: str, name: str) -> tuple[Table, KubeObject]:
+        table = self._ledger.tables[kind.struct]
+        thing = table.find(namespace if kind.namespaced else "", name)
+        if thing is None:
+            raise answers.not_found(kind, name)
+        return table, thing
+
+
+def view(kind: Kind, thing: KubeObject, rest: Rest) -> dict[str, Any]:
+    """The whole object as the API serves it, with the fields that no struct holds."""
+    data = with_defaults(kind, join(thing, rest))
+    if isinstance(thing, Pod):
+        data["status"] = {**data.get("status", {}), "qosClass": qos_class(thing.spec)}
+    return data

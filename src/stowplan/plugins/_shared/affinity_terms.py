@@ -1,0 +1,186 @@
+"""Pod affinity terms as questions to the node table: who matches a term, who carries it.
+
+The incoming pod's terms have their namespace selector expanded to the names of namespaces; running
+pods' terms are taken as they are.  Used by InterPodAffinity.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, KeysView, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from stowplan.objects.labels import Selector
+from stowplan.objects.workloads import Namespace
+from stowplan.state.count_index import DomainQuery
+from stowplan.state.counts import DomainCounts, Ints
+from stowplan.state.label_column import LabelColumn
+from stowplan.state.node_table import NodeTable
+from stowplan.state.object_index import ObjectIndex
+from stowplan.state.pod_info import NO_LABELS, PodKind, Term
+
+Weighted = tuple[int, DomainQuery]
+"""What each counted pod adds to the score of its domain."""
+
+
+@dataclass(frozen=True, slots=True)
+class IncomingTerm:
+    """A term of the pod to be scheduled."""
+
+    topology_key: str
+    namespaces: frozenset[str] | None
+    """None: all of them."""
+    selector: Selector
+
+    def matches(self, kind: PodKind) -> bool:
+        in_namespace = self.namespaces is None or kind.namespace in self.namespaces
+        return in_namespace and self.selector.matches(kind.labels)
+
+
+def matches_all(terms: Sequence[IncomingTerm], kind: PodKind) -> bool:
+    """False without terms."""
+    return bool(terms) and all(term.matches(kind) for term in terms)
+
+
+class Namespaces:
+    """Namespaces as affinity terms see them."""
+
+    def __init__(self, objects: ObjectIndex) -> None:
+        self._objects = objects
+
+    def labels(self, name: str) -> dict[str, str]:
+        """Empty for a namespace that is not known."""
+        namespace = self._objects.get(Namespace, name)
+        return NO_LABELS if namespace is None else namespace.metadata.labels or NO_LABELS
+
+    def expand(self, terms: Iterable[Term]) -> tuple[IncomingTerm, ...]:
+        return tuple(
+            IncomingTerm(term.topology_key, self._names(term), term.selector) for term in terms
+        )
+
+    def _names(self, term: Term) -> frozenset[str] | None:
+        selector = term.namespace_selector
+        if selector.is_nothing:
+            return term.namespaces
+        # Upstream goes on to match the selector itself, against no labels at all.  So one that an
+        # empty set of labels satisfies (`{}`, but also a lone NotIn) takes in every namespace.
+        if selector.matches(NO_LABELS):
+            return None
+        return term.namespaces.union(
+            name
+            for name, namespace in self._objects.all(Namespace).items()
+            if selector.matches(namespace.metadata.labels or NO_LABELS)
+        )
+
+
+def matched_by(terms: Sequence[IncomingTerm], topology_keys: Iterable[str]) -> list[DomainQuery]:
+    """The pods that match all the terms, per domain of each key."""
+    conditions = frozenset((term.namespaces, term.selector) for term in terms)
+    key, weigh = ("pods", conditions), _Matches(conditions)
+    return [DomainQuery(key, weigh, topology_key) for topology_key in topology_keys]
+
+
+def carriers(sort: str, term: Term) -> DomainQuery:
+    """The pods that carry the term, per domain of its key.  `sort`: the attribute of PodKind."""
+    return DomainQuery((sort, term), _Carries(sort, term), term.topology_key)
+
+
+class _Matches:
+    __slots__ = ("_conditions",)
+
+    def __init__(self, conditions: frozenset[tuple[frozenset[str] | None, Selector]]) -> None:
+        self._conditions = conditions
+
+    def __call__(self, kind: PodKind) -> int:
+        for namespaces, selector in self._conditions:
+            if namespaces is not None and kind.namespace not in namespaces:
+                return 0
+            if not selector.matches(kind.labels):
+                return 0
+        return 1
+
+
+class _Carries:
+    __slots__ = ("_sort", "_term")
+
+    def __init__(self, sort: str, term: Term) -> None:
+        self._sort = sort
+        self._term = term
+
+    def __call__(self, kind: PodKind) -> int:
+        if not kind.has_pod_affinity:
+            return 0
+        terms: tuple[Term, ...] = getattr(kind, self._sort)
+        return terms.count(self._term)
+
+
+class PairCounts:
+    """Pods per topology pair (key and value): what the table counts, and changes on top of it.
+
+    The changes are the pods that preemption or a nomination moves.
+    """
+
+    __slots__ = ("_by_key", "_changes")
+
+    def __init__(
+        self, by_key: dict[str, tuple[DomainCounts, ...]], changes: dict[tuple[str, str], int]
+    ) -> None:
+        self._by_key = by_key
+        self._changes = changes
+
+    @staticmethod
+    def of(table: NodeTable, queries: Iterable[DomainQuery]) -> PairCounts:
+        by_key: dict[str, tuple[DomainCounts, ...]] = {}
+        for query in queries:
+            key = query.topology_key
+            by_key[key] = (*by_key.get(key, ()), query.ask(table))
+        return PairCounts(by_key, {})
+
+    def clone(self) -> PairCounts:
+        return PairCounts(self._by_key.copy(), self._changes.copy())
+
+    @property
+    def keys(self) -> KeysView[str]:
+        return self._by_key.keys()
+
+    @property
+    def is_empty(self) -> bool:
+        """No pod at any pair."""
+        counted = sum(domains.total for each in self._by_key.values() for domains in each)
+        return counted + sum(self._changes.values()) == 0
+
+    def at(self, key: str, value: str) -> int:
+        count = self._changes.get((key, value), 0)
+        for domains in self._by_key[key]:
+            count += int(domains.sums[domains.label.id_of(value)])
+        return count
+
+    def any_in(self, labels: Mapping[str, str]) -> bool:
+        """Whether a node with these labels is in a domain with pods."""
+        for key in self._by_key:
+            value = labels.get(key)
+            if value is not None and self.at(key, value) > 0:
+                return True
+        return False
+
+    def per_value(self, table: NodeTable, key: str) -> tuple[LabelColumn, Ints]:
+        """Pods per value of the key, with a slot more for nodes without it."""
+        each = self._by_key[key]
+        label = each[0].label if each else table.label(key)
+        counts = each[0].sums if each else np.zeros(len(label.values) + 1, np.int64)
+        for domains in each[1:]:
+            counts = counts + domains.sums
+        if self._changes:
+            counts = counts.copy()
+            for (changed, value), delta in self._changes.items():
+                if changed == key and label.id_of(value) >= 0:
+                    counts[label.id_of(value)] += delta
+        return label, counts
+
+    def change(self, labels: Mapping[str, str], key: str, delta: int) -> None:
+        """A pod came to (1) or left (-1) a node with these labels."""
+        value = labels.get(key)
+        if value is not None:
+            self._by_key.setdefault(key, ())
+            self._changes[key, value] = self._changes.get((key, value), 0) + delta

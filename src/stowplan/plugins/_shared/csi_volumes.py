@@ -1,0 +1,118 @@
+"""Which CSI volume a claim, an in-tree volume or an attachment stands for, and a node's limits.
+
+A volume is known by its driver and the driver's handle: two claims for the same volume are one
+volume to the node it is attached to.  Mirrors the look-ups of kube-scheduler's
+`nodevolumelimits/csi.go`.  There a node without a CSINode sees in-tree volumes untranslated; but
+such a node has no limits either, so the answer here is the same for all nodes.
+"""
+
+from __future__ import annotations
+
+from stowplan.objects.storage import (
+    CSINode,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+    VolumeAttachment,
+)
+from stowplan.plugins._shared.csi_migration import (
+    TranslationError,
+    inline_handle,
+    plugin_named,
+    plugin_of,
+    volume_handle,
+)
+from stowplan.plugins._shared.volumes import ClaimUse, claims_of, class_of, ownership_problem
+from stowplan.state.object_index import ObjectIndex
+from stowplan.state.pod_info import PodInfo, PodKind
+
+CSIVolume = tuple[str, str]
+"""The driver, and its handle of the volume."""
+
+_KEPT = "in-tree volumes of the pod as CSI volumes"
+
+
+def volume_of_claim(objects: ObjectIndex, claim: PersistentVolumeClaim) -> CSIVolume | None:
+    """None when no CSI driver is known to have to do with the claim."""
+    name = claim.spec.volume_name
+    volume = objects.get(PersistentVolume, name) if name else None
+    if volume is not None:
+        return _of_persistent_volume(volume)
+    class_name = class_of(claim)
+    storage_class = objects.get(StorageClass, class_name) if class_name else None
+    if storage_class is None:
+        return None
+    driver = storage_class.provisioner
+    if (plugin := plugin_named(driver)) is not None:
+        driver = plugin.driver if plugin.is_on else ""
+    # No volume yet, and so no handle: one that no driver can give, for this claim alone.
+    return (driver, f"\0{claim.key}") if driver else None
+
+
+def _of_persistent_volume(volume: PersistentVolume) -> CSIVolume | None:
+    spec = volume.spec
+    if spec.csi is not None:
+        driver, handle = spec.csi.driver, spec.csi.volume_handle
+    else:
+        plugin = plugin_of(spec)
+        if plugin is None or not plugin.is_on:
+            return None
+        try:
+            driver, handle = plugin.driver, volume_handle(plugin, volume)
+        except TranslationError:
+            return None
+    return (driver, handle) if driver and handle else None
+
+
+def inline_volumes(kind: PodKind) -> tuple[CSIVolume, ...]:
+    """The in-tree volumes written into the pod; raises `TranslationError`."""
+    found: tuple[CSIVolume, ...] | None = kind.kept.get(_KEPT)
+    if found is None:
+        plugins = [(plugin_of(volume), volume) for volume in kind.volumes]
+        found = kind.kept[_KEPT] = tuple(
+            (plugin.driver, inline_handle(plugin, volume))
+            for plugin, volume in plugins
+            if plugin is not None and plugin.is_on
+        )
+    return found
+
+
+def inline_of_running(pod: PodInfo) -> tuple[CSIVolume, ...]:
+    try:
+        return inline_volumes(pod.kind)
+    except TranslationError:
+        return ()
+
+
+def volume_of_running(objects: ObjectIndex, use: ClaimUse, pod: PodInfo) -> CSIVolume | None:
+    """The volume of a pod that is on a node; what cannot be resolved does not count."""
+    claim = objects.get(PersistentVolumeClaim, use.key)
+    if claim is None or (use.is_ephemeral and ownership_problem(pod.pod, claim)):
+        return None
+    return volume_of_claim(objects, claim)
+
+
+def volumes_of_running(objects: ObjectIndex, pod: PodInfo) -> set[CSIVolume]:
+    if not pod.kind.volumes:
+        return set()
+    found = {volume_of_running(objects, use, pod) for use in claims_of(pod)}
+    return {volume for volume in found if volume is not None}.union(inline_of_running(pod))
+
+
+def volume_of_attachment(objects: ObjectIndex, attachment: VolumeAttachment) -> CSIVolume | None:
+    spec = attachment.spec
+    name = spec.source.persistent_volume_name
+    volume = objects.get(PersistentVolume, name) if name else None
+    if not spec.attacher or volume is None or volume.spec.csi is None:
+        return None
+    return spec.attacher, volume.spec.csi.volume_handle
+
+
+def limits_of(node: CSINode | None) -> dict[str, int]:
+    """Driver -> how many of its volumes the node can hold, where it says so."""
+    drivers = (node.spec.drivers or ()) if node is not None else ()
+    return {
+        driver.name: driver.allocatable.count
+        for driver in drivers
+        if driver.allocatable is not None and driver.allocatable.count is not None
+    }

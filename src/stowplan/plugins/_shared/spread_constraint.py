@@ -1,0 +1,155 @@
+"""Topology spread constraints: parsed, and tied to the counts that they are about.
+
+A `Constraint` is what the pod (or the profile) asks for; a `Tracked` one knows how to ask the node
+table for the number of matching pods per topology domain, over the nodes that count.  Mirrors
+kube-scheduler's `podtopologyspread/common.go`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from stowplan.framework.status import NodeMask, Rows
+from stowplan.objects.labels import IN, Requirement, Selector, compile_selector
+from stowplan.objects.node_selector import RequiredNodeAffinity
+from stowplan.objects.pod import Toleration, TopologySpreadConstraint
+from stowplan.objects.taints import first_untolerated
+from stowplan.plugins._shared.node_selection import affinity_mask
+from stowplan.state.count_index import CountQuery, DomainQuery
+from stowplan.state.node_info import NodeInfo
+from stowplan.state.node_table import NodeTable
+from stowplan.state.pod_info import PodKind
+from stowplan.state.row_set import ALL_NODES, Member, all_nodes
+
+DO_NOT_SCHEDULE = "DoNotSchedule"
+SCHEDULE_ANYWAY = "ScheduleAnyway"
+HOSTNAME = "kubernetes.io/hostname"
+
+
+@dataclass(frozen=True, slots=True)
+class Constraint:
+    max_skew: int
+    topology_key: str
+    selector: Selector
+    min_domains: int = 1
+    honor_affinity: bool = True
+    honor_taints: bool = False
+
+
+def parse_constraints(
+    constraints: Iterable[TopologySpreadConstraint], labels: Mapping[str, str], action: str
+) -> tuple[Constraint, ...]:
+    """The constraints with this action.  Raises `SelectorError`."""
+    return tuple(_parse(c, labels) for c in constraints if c.when_unsatisfiable == action)
+
+
+def _parse(constraint: TopologySpreadConstraint, labels: Mapping[str, str]) -> Constraint:
+    selector = compile_selector(constraint.label_selector)
+    same = [key for key in constraint.match_label_keys or () if key in labels]
+    selector = selector.and_also(*(Requirement(key, IN, frozenset((labels[key],))) for key in same))
+    return Constraint(
+        constraint.max_skew,
+        constraint.topology_key,
+        selector,
+        1 if constraint.min_domains is None else constraint.min_domains,
+        (constraint.node_affinity_policy or "Honor") == "Honor",
+        (constraint.node_taints_policy or "Ignore") == "Honor",
+    )
+
+
+class Tracked:
+    """A constraint of one kind of pod, with its counts."""
+
+    __slots__ = ("constraint", "domains", "per_node", "self_match")
+
+    def __init__(self, constraint: Constraint, kind: PodKind, needed: Iterable[str]) -> None:
+        """`needed`: the keys a node must have to count."""
+        self.constraint = constraint
+        self.self_match = int(constraint.selector.matches(kind.labels))
+        """Whether the pod itself will count once it runs; a match-everything selector says yes."""
+        key = ("spread", kind.namespace, constraint.selector)
+        self.per_node = CountQuery(key, _Weigh(kind.namespace, constraint.selector))
+        rows_key, member = _included_rows(constraint, kind, needed)
+        self.domains = DomainQuery(
+            key, self.per_node.weigh, constraint.topology_key, rows_key, member
+        )
+
+    def includes(self, kind: PodKind, node: NodeInfo) -> bool:
+        """The node inclusion policies."""
+        if self.constraint.honor_affinity:
+            affinity = kind.required_node_affinity
+            if not affinity.is_trivial and not affinity.matches(node.labels, node.name):
+                return False
+        if self.constraint.honor_taints:
+            return first_untolerated(node.taints, kind.tolerations) is None
+        return True
+
+    def count_on(self, node: NodeInfo) -> int:
+        weigh = self.per_node.weigh
+        return sum(weigh(pod.kind) for pod in node.pods.values())
+
+
+class _Weigh:
+    """Counts running pods of a namespace; a match-everything selector counts none at all."""
+
+    __slots__ = ("_namespace", "_selector")
+
+    def __init__(self, namespace: str, selector: Selector) -> None:
+        self._namespace = namespace
+        self._selector = None if selector.is_everything else selector
+
+    def __call__(self, kind: PodKind) -> int:
+        if kind.namespace != self._namespace or kind.terminating or self._selector is None:
+            return 0
+        return int(self._selector.matches(kind.labels))
+
+
+def has_keys(keys: Iterable[str]) -> Member:
+    """The nodes that have all these labels."""
+    return _Included(tuple(keys), None, None)
+
+
+def _included_rows(
+    constraint: Constraint, kind: PodKind, needed: Iterable[str]
+) -> tuple[Hashable, Member]:
+    # Only nodes with the constraint's own key are in a domain at all.
+    keys = tuple(sorted(set(needed) - {constraint.topology_key}))
+    affinity = None
+    if constraint.honor_affinity and not kind.required_node_affinity.is_trivial:
+        affinity = kind.required_node_affinity
+    tolerations = kind.tolerations if constraint.honor_taints else None
+    if not keys and affinity is None and tolerations is None:
+        return ALL_NODES, all_nodes
+    return ("spread", keys, affinity, tolerations), _Included(keys, affinity, tolerations)
+
+
+class _Included:
+    """The nodes that count: they have the keys, and the inclusion policies let them in."""
+
+    __slots__ = ("_affinity", "_keys", "_tolerations")
+
+    def __init__(
+        self,
+        keys: tuple[str, ...],
+        affinity: RequiredNodeAffinity | None,
+        tolerations: tuple[Toleration, ...] | None,
+    ) -> None:
+        self._keys = keys
+        self._affinity = affinity
+        self._tolerations = tolerations
+
+    def __call__(self, table: NodeTable, rows: Rows) -> NodeMask:
+        mask = np.ones(len(rows), np.bool_)
+        for key in self._keys:
+            mask &= table.label(key).ids[rows] >= 0
+        if self._affinity is not None:
+            mask &= affinity_mask(table, self._affinity, rows)
+        if self._tolerations is not None:
+            lists = table.taint_list[rows]
+            for number in np.unique(lists):
+                if first_untolerated(table.taint_lists[number], self._tolerations) is not None:
+                    mask &= lists != number
+        return mask

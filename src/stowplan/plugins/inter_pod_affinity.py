@@ -1,0 +1,415 @@
+"""InterPodAffinity: put pods near the pods they like, away from those they do not.
+
+Terms are symmetric in part: a running pod's anti-affinity keeps newcomers away too, and its
+preferences weigh in their scores.  Pods are never looked at one by one: the node table counts, per
+topology domain, the pods that a term matches and the pods that carry a term (`state.counts`), and
+knows the distinct terms in use (`state.pod_table.TermUse`), of which a kind of pod matches few.
+
+Mirrors kube-scheduler's `interpodaffinity/` (plugin.go, filtering.go, scoring.go).  Its terms and
+counts are in `_shared.affinity_terms`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stowplan.framework.cycle import Cycle
+from stowplan.framework.events import Action, EventRegistration, Hint, Resource, on
+from stowplan.framework.handle import Handle
+from stowplan.framework.status import (
+    MAX_NODE_SCORE,
+    SKIP,
+    Rows,
+    Scores,
+    Status,
+    Verdict,
+    error,
+    unresolvable,
+    unschedulable,
+)
+from stowplan.objects.node import Node
+from stowplan.objects.pod import Pod
+from stowplan.objects.workloads import Namespace
+from stowplan.plugins._shared.affinity_terms import (
+    Namespaces,
+    PairCounts,
+    Weighted,
+    carriers,
+    matched_by,
+    matches_all,
+)
+from stowplan.plugins._shared.pod_kinds import PodKinds
+from stowplan.plugins._shared.rows import row_count
+from stowplan.state.count_index import DomainQuery
+from stowplan.state.label_column import LabelColumn
+from stowplan.state.node_info import NodeInfo
+from stowplan.state.node_table import NodeTable
+from stowplan.state.pod_info import NO_LABELS, PodInfo, PodKind, Term
+
+AFFINITY = "node(s) didn't match pod affinity rules"
+ANTI_AFFINITY = "node(s) didn't match pod anti-affinity rules"
+EXISTING_ANTI_AFFINITY = "node(s) didn't satisfy existing pods anti-affinity rules"
+
+_REASONS = (AFFINITY, ANTI_AFFINITY, EXISTING_ANTI_AFFINITY)
+_AFFINITY, _ANTI_AFFINITY, _EXISTING = np.uint32(1), np.uint32(2), np.uint32(4)
+_ONE = np.uint32(1)
+_STATUS_AFFINITY = unresolvable(AFFINITY)
+_STATUS_ANTI_AFFINITY = unschedulable(ANTI_AFFINITY)
+_STATUS_EXISTING = unschedulable(EXISTING_ANTI_AFFINITY)
+
+Bits = NDArray[np.uint32]
+
+
+class Args(Protocol):
+    hard_pod_affinity_weight: int
+    ignore_preferred_terms_of_existing_pods: bool
+
+
+class InterPodAffinity:
+    name = "InterPodAffinity"
+
+    def __init__(self, args: Args, handle: Handle) -> None:
+        self._hard_weight = args.hard_pod_affinity_weight
+        self._ignore_existing = args.ignore_preferred_terms_of_existing_pods
+        self._objects = handle.objects
+        self._namespaces = Namespaces(handle.objects)
+        self._kinds = PodKinds()
+        self._score_key = f"{self.name}/score"
+
+    def _terms(self, kind: PodKind) -> _KindTerms:
+        """What this kind of pod asks for, and what is asked of it."""
+        version = self._objects.version(Namespace)
+        terms: _KindTerms | None = kind.kept.get(self)
+        if terms is None or terms.namespaces_version != version:
+            terms = kind.kept[self] = _KindTerms(kind, self._namespaces, version)
+        return terms
+
+    # -- Filter -----------------------------------------------------------------------------
+
+    def pre_filter(self, cycle: Cycle, pod: PodInfo) -> Status | None:
+        kind = pod.kind
+        table = cycle.nodes
+        if not kind.has_pod_affinity and not table.pods.required_anti_affinity.terms:
+            return SKIP
+        if kind.has_pod_affinity and kind.affinity_error:
+            return unresolvable(f"parsing pod: {kind.affinity_error}")
+        terms = self._terms(kind)
+        existing = PairCounts.of(table, terms.anti_affinity_against(kind, table))
+        if not terms.affinity and not terms.anti_affinity and existing.is_empty:
+            return SKIP
+        cycle.data[self.name] = _FilterState(
+            terms,
+            affinity=PairCounts.of(table, terms.affinity_counts),
+            anti_affinity=PairCounts.of(table, terms.anti_affinity_counts),
+            existing=existing,
+        )
+        return None
+
+    def filter_node(self, cycle: Cycle, pod: PodInfo, node: NodeInfo) -> Status | None:
+        state: _FilterState = cycle.data[self.name]
+        labels = node.labels
+        if state.terms.affinity and not state.affinity_holds(labels):
+            return _STATUS_AFFINITY
+        if state.anti_affinity.any_in(labels):
+            return _STATUS_ANTI_AFFINITY
+        if state.existing.any_in(labels):
+            return _STATUS_EXISTING
+        return None
+
+    def filter_nodes(
+        self, cycle: Cycle, pod: PodInfo, nodes: NodeTable, rows: Rows | slice
+    ) -> Verdict:
+        """A bit per reason and value of each topology key, spread over the nodes, keys ORed."""
+        state: _FilterState = cycle.data[self.name]
+        by_key: dict[str, tuple[LabelColumn, Bits]] = {}
+        alone = state.is_first_of_its_sort
+        for key in state.affinity.keys:
+            label, counts = state.affinity.per_value(nodes, key)
+            bits = np.multiply(counts <= 0, _AFFINITY) if not alone else _no_bits(label)
+            bits[-1] = _AFFINITY
+            by_key[key] = label, bits
+        for pairs, bit in ((state.anti_affinity, _ANTI_AFFINITY), (state.existing, _EXISTING)):
+            for key in pairs.keys:
+                label, counts = pairs.per_value(nodes, key)
+                bits = np.multiply(counts > 0, bit)
+                by_key[key] = label, (by_key[key][1] | bits if key in by_key else bits)
+        why: Bits | None = None
+        for label, bits in by_key.values():
+            found = bits[label.ids[rows]]
+            why = found if why is None else why | found
+        if why is None:
+            why = np.zeros(row_count(nodes, rows), np.uint32)
+        # Of several reasons only the first is given: the lowest bit.
+        why = why & (~why + _ONE)
+        return Verdict(_REASONS, why, why == _AFFINITY)
+
+    def add_pod(self, cycle: Cycle, pod: PodInfo, added: PodInfo, node: NodeInfo) -> None:
+        self._update(cycle, pod, added, node, 1)
+
+    def remove_pod(self, cycle: Cycle, pod: PodInfo, removed: PodInfo, node: NodeInfo) -> None:
+        self._update(cycle, pod, removed, node, -1)
+
+    def _update(
+        self, cycle: Cycle, pod: PodInfo, other: PodInfo, node: NodeInfo, delta: int
+    ) -> None:
+        state: _FilterState = cycle.data[self.name]
+        kind, labels = pod.kind, node.labels
+        terms = state.terms
+        for term in other.kind.required_anti_affinity:
+            if term.matches(kind.namespace, kind.labels, terms.namespace_labels):
+                state.existing.change(labels, term.topology_key, delta)
+        if terms.affinity and matches_all(terms.affinity, other.kind):
+            for key in state.affinity.keys:
+                state.affinity.change(labels, key, delta)
+        for wanted in terms.anti_affinity:
+            if wanted.matches(other.kind):
+                state.anti_affinity.change(labels, wanted.topology_key, delta)
+
+    # -- Score ------------------------------------------------------------------------------
+
+    def pre_score(self, cycle: Cycle, pod: PodInfo, rows: Rows) -> Status | None:
+        kind = pod.kind
+        table = cycle.nodes
+        has_preferred = kind.has_pod_affinity and bool(
+            kind.preferred_affinity or kind.preferred_anti_affinity
+        )
+        if not has_preferred:
+            pods = table.pods
+            nobody_cares = not (
+                pods.preferred_affinity.terms
+                or pods.preferred_anti_affinity.terms
+                or pods.required_affinity.terms
+            )
+            if self._ignore_existing or nobody_cares:
+                return SKIP
+        if kind.has_pod_affinity and kind.affinity_error:
+            return error(f"failed to parse pod: {kind.affinity_error}")
+        terms = self._terms(kind)
+        by_key: dict[str, tuple[LabelColumn, Scores]] = {}
+        for weight, query in terms.weights(kind, table, self._hard_weight):
+            domains = query.ask(table)
+            if domains.total:
+                share = domains.sums * weight
+                known = by_key.get(query.topology_key)
+                by_key[query.topology_key] = (
+                    domains.label,
+                    share if known is None else known[1] + share,
+                )
+        if not by_key:
+            return SKIP
+        cycle.data[self._score_key] = by_key
+        return None
+
+    def score_node(self, cycle: Cycle, pod: PodInfo, node: NodeInfo) -> int:
+        by_key: dict[str, tuple[LabelColumn, Scores]] = cycle.data[self._score_key]
+        labels = node.labels
+        total = 0
+        for key, (label, per_value) in by_key.items():
+            value = labels.get(key)
+            if value is not None:
+                total += int(per_value[label.id_of(value)])
+        return total
+
+    def score_nodes(
+        self, cycle: Cycle, pod: PodInfo, nodes: NodeTable, rows: Rows | slice
+    ) -> Scores:
+        by_key: dict[str, tuple[LabelColumn, Scores]] = cycle.data[self._score_key]
+        total: Scores | None = None
+        for label, per_value in by_key.values():
+            scores = per_value[label.ids[rows]]
+            total = scores if total is None else total + scores
+        assert total is not None, "PreScore skips a pod that nothing is said about"
+        return total
+
+    def normalize_scores(
+        self, cycle: Cycle, pod: PodInfo, nodes: NodeTable, rows: Rows, scores: Scores
+    ) -> Scores:
+        if not len(scores):
+            return scores
+        lowest = int(scores.min())
+        spread = int(scores.max()) - lowest
+        if spread == 0:
+            return np.zeros(len(scores), np.int64)
+        # Divided first, then multiplied: 29 of 100 becomes 28, as upstream has it.
+        return (MAX_NODE_SCORE * ((scores - lowest) / spread)).astype(np.int64)
+
+    # -- events -----------------------------------------------------------------------------
+
+    def events_to_register(self) -> Sequence[EventRegistration]:
+        return (
+            on(
+                Resource.POD,
+                Action.ADD | Action.UPDATE_POD_LABEL | Action.DELETE,
+                self._after_pod_change,
+            ),
+            on(Resource.NODE, Action.ADD | Action.UPDATE_NODE_LABEL, self._after_node_change),
+        )
+
+    def _after_pod_change(self, pod: Pod, old: Pod | None, new: Pod | None) -> Hint:
+        if old is not None and new is not None and new.metadata.uid == pod.metadata.uid:
+            return Hint.QUEUE
+        if not all(_is_placed(version) for version in (old, new) if version is not None):
+            return Hint.SKIP
+        kind = self._kinds.of(pod)
+        if kind.affinity_error:
+            return Hint.QUEUE
+        if new is None:
+            assert old is not None, "an event without an object"
+            theirs = self._kinds.of(old).required_anti_affinity
+            helps = _match_all(kind.required_anti_affinity, old) or _match_all(theirs, pod)
+        elif old is None:
+            helps = _match_all(kind.required_affinity, new)
+        else:
+            liked = kind.required_affinity
+            disliked = kind.required_anti_affinity
+            helps = (not _match_all(liked, old) and _match_all(liked, new)) or (
+                _match_all(disliked, old) and not _match_all(disliked, new)
+            )
+        return Hint.QUEUE if helps else Hint.SKIP
+
+    def _after_node_change(self, pod: Pod, old: Node | None, new: Node) -> Hint:
+        kind = self._kinds.of(pod)
+        if kind.affinity_error:
+            return Hint.QUEUE
+        after = new.metadata.labels or NO_LABELS
+        if old is None:
+            helps = bool(kind.required_anti_affinity) or any(
+                term.topology_key in after for term in kind.required_affinity
+            )
+            return Hint.QUEUE if helps else Hint.SKIP
+        before = old.metadata.labels or NO_LABELS
+        liked = {term.topology_key for term in kind.required_affinity}
+        disliked = {term.topology_key for term in kind.required_anti_affinity}
+        helps = any(key in after and before.get(key) != after[key] for key in liked) or any(
+            key in before and before[key] != after.get(key) for key in disliked
+        )
+        return Hint.QUEUE if helps else Hint.SKIP
+
+
+class _KindTerms:
+    """The terms of one kind of pod, and those of running pods that match it, as queries.
+
+    Made anew when a Namespace changes; the terms in use are looked through again when one appears
+    or disappears.
+    """
+
+    __slots__ = (
+        "_existing",
+        "_existing_version",
+        "_preferred",
+        "_weights",
+        "_weights_version",
+        "affinity",
+        "affinity_counts",
+        "anti_affinity",
+        "anti_affinity_counts",
+        "matches_itself",
+        "namespace_labels",
+        "namespaces_version",
+    )
+
+    def __init__(self, kind: PodKind, namespaces: Namespaces, version: int) -> None:
+        self.namespaces_version = version
+        self.namespace_labels = namespaces.labels(kind.namespace)
+        self.affinity = namespaces.expand(kind.required_affinity)
+        self.affinity_counts = matched_by(self.affinity, {t.topology_key for t in self.affinity})
+        """Per topology key, the pods that match all terms at once."""
+        self.matches_itself = matches_all(self.affinity, kind)
+        self.anti_affinity = namespaces.expand(kind.required_anti_affinity)
+        self.anti_affinity_counts = [
+            query
+            for term in self.anti_affinity
+            for query in matched_by([term], [term.topology_key])
+        ]
+        self._preferred: list[Weighted] = [
+            (sign * written.weight, matched_by([term], [term.topology_key])[0])
+            for sign, preferred in (
+                (1, kind.preferred_affinity),
+                (-1, kind.preferred_anti_affinity),
+            )
+            for written, term in zip(preferred, namespaces.expand(preferred), strict=True)
+        ]
+        self._existing: list[DomainQuery] = []
+        self._existing_version = -1
+        self._weights: list[Weighted] = []
+        self._weights_version = (-1, -1, -1)
+
+    def anti_affinity_against(self, kind: PodKind, table: NodeTable) -> list[DomainQuery]:
+        """The running pods that do not want this kind near them, one query per distinct term."""
+        use = table.pods.required_anti_affinity
+        if self._existing_version != use.version:
+            terms = use.matching(kind.namespace, kind.labels, self.namespace_labels)
+            self._existing = [carriers("required_anti_affinity", term) for term in terms]
+            self._existing_version = use.version
+        return self._existing
+
+    def weights(self, kind: PodKind, table: NodeTable, hard_weight: int) -> list[Weighted]:
+        """All that counts in the score: the pod's preferences, and those about it."""
+        pods = table.pods
+        uses = (pods.required_affinity, pods.preferred_affinity, pods.preferred_anti_affinity)
+        version = (uses[0].version, uses[1].version, uses[2].version)
+        if self._weights_version != version:
+            required, preferred, preferred_anti = (
+                use.matching(kind.namespace, kind.labels, self.namespace_labels) for use in uses
+            )
+            self._weights = list(self._preferred)
+            if hard_weight > 0:
+                self._weights += [(hard_weight, carriers("required_affinity", t)) for t in required]
+            self._weights += [(t.weight, carriers("preferred_affinity", t)) for t in preferred]
+            self._weights += [
+                (-t.weight, carriers("preferred_anti_affinity", t)) for t in preferred_anti
+            ]
+            self._weights_version = version
+        return self._weights
+
+
+@dataclass(slots=True)
+class _FilterState:
+    """True until the node table is refreshed; a clone costs no more than its changes."""
+
+    terms: _KindTerms
+    affinity: PairCounts
+    """Pods that match all of the pod's affinity terms."""
+    anti_affinity: PairCounts
+    """Pods that match one of its anti-affinity terms."""
+    existing: PairCounts
+    """Pods with an anti-affinity term that matches the pod."""
+
+    def clone(self) -> _FilterState:
+        return _FilterState(
+            self.terms, self.affinity.clone(), self.anti_affinity.clone(), self.existing.clone()
+        )
+
+    @property
+    def is_first_of_its_sort(self) -> bool:
+        """Nobody matches the affinity terms yet but the pod itself, so any domain will do."""
+        return self.terms.matches_itself and self.affinity.is_empty
+
+    def affinity_holds(self, labels: dict[str, str]) -> bool:
+        keys = self.affinity.keys
+        if not all(key in labels for key in keys):
+            return False
+        return all(self.affinity.at(key, labels[key]) > 0 for key in keys) or (
+            self.is_first_of_its_sort
+        )
+
+
+def _no_bits(label: LabelColumn) -> Bits:
+    return np.zeros(len(label.values) + 1, np.uint32)
+
+
+def _is_placed(pod: Pod) -> bool:
+    return bool(pod.spec.node_name or pod.status.nominated_node_name)
+
+
+def _match_all(terms: Iterable[Term], pod: Pod) -> bool:
+    """Whether there are terms and the pod matches each; namespace selectors are not expanded."""
+    metadata = pod.metadata
+    labels = metadata.labels or NO_LABELS
+    answers = [term.matches(metadata.namespace, labels, NO_LABELS) for term in terms]
+    return bool(answers) and all(answers)

@@ -1,0 +1,1 @@
+"""The shell around the machine: informers in, effects out, live or simulated."""

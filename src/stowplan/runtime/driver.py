@@ -1,0 +1,227 @@
+"""The driver: feeds the machine what the informers see, and carries out what it decides.
+
+No await and no loop of its own.  Whatever happens (a watch event, an answer, a timer) lands in one
+inbox and asks for a `turn`; a turn handles the inbox, lets the machine decide pod after pod, and
+hands its effects to the cluster.  Live, asyncio grants the turns; in tests and simulations the
+virtual clock does.  Next in the flow: `core.machine`, then `core.schedule_one`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from functools import partial
+from random import Random
+from typing import Protocol
+
+from stowplan.clock import Clock
+from stowplan.cluster.informer import Informer, InformerHandlers
+from stowplan.cluster.port import Cluster, ListOptions
+from stowplan.cluster.reflector import CallLater
+from stowplan.core.extender import CallExtender, ExtenderAnswer
+from stowplan.core.machine import Machine
+from stowplan.core.messages import (
+    Added,
+    Answered,
+    AskExtender,
+    Call,
+    Deleted,
+    Effect,
+    Event,
+    RecordEvent,
+    ScheduleNext,
+    Stop,
+    Tick,
+    Updated,
+)
+from stowplan.objects.base import KubeObject
+from stowplan.objects.kinds import (
+    CSI_DRIVER,
+    CSI_NODE,
+    CSI_STORAGE_CAPACITY,
+    NAMESPACE,
+    NODE,
+    PERSISTENT_VOLUME,
+    PERSISTENT_VOLUME_CLAIM,
+    POD,
+    POD_DISRUPTION_BUDGET,
+    REPLICA_SET,
+    REPLICATION_CONTROLLER,
+    SERVICE,
+    STATEFUL_SET,
+    STORAGE_CLASS,
+    VOLUME_ATTACHMENT,
+    Kind,
+)
+from stowplan.runtime.event_recorder import EventRecorder
+
+UNFINISHED = ListOptions(field_selector="status.phase!=Succeeded,status.phase!=Failed")
+
+WATCHED: tuple[tuple[Kind, ListOptions], ...] = (
+    # Nodes and what plugins look up come first: pods are decided on once all are there.
+    (NODE, ListOptions()),
+    (NAMESPACE, ListOptions()),
+    (PERSISTENT_VOLUME, ListOptions()),
+    (PERSISTENT_VOLUME_CLAIM, ListOptions()),
+    (SERVICE, ListOptions()),
+    (REPLICATION_CONTROLLER, ListOptions()),
+    (REPLICA_SET, ListOptions()),
+    (STATEFUL_SET, ListOptions()),
+    (POD_DISRUPTION_BUDGET, ListOptions()),
+    (STORAGE_CLASS, ListOptions()),
+    (CSI_NODE, ListOptions()),
+    (CSI_DRIVER, ListOptions()),
+    (CSI_STORAGE_CAPACITY, ListOptions()),
+    (VOLUME_ATTACHMENT, ListOptions()),
+    (POD, UNFINISHED),
+)
+
+CYCLES_PER_TURN = 64
+"""Decisions before others (the API server in this process, timers) get their chance."""
+
+
+class ExtenderClient(Protocol):
+    def call(self, call: CallExtender, done: Callable[[ExtenderAnswer], None]) -> None: ...
+
+
+class Driver:
+    def __init__(
+        self,
+        machine: Machine,
+        cluster: Cluster,
+        *,
+        clock: Clock,
+        call_later: CallLater,
+        recorder: EventRecorder,
+        random: Random,
+        extender_client: ExtenderClient | None = None,
+    ) -> None:
+        self.machine = machine
+        self._cluster = cluster
+        self._clock = clock
+        self._call_later = call_later
+        self._recorder = recorder
+        self._random = random
+        self._extender_client = extender_client
+        self._inbox: deque[Event] = deque()
+        self._turn_asked = False
+        self._tick_due_s: float | None = None
+        self.active = True
+        """False while another replica leads: everything is followed, nothing is decided."""
+        self.informers = {kind: self._informer(kind, options) for kind, options in WATCHED}
+        self.on_effect: Callable[[Effect], None] | None = None
+
+    # -- life -------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        for informer in self.informers.values():
+            informer.start()
+        self._ask_for_turn()
+
+    def stop(self) -> None:
+        """Take no more pods.  What is being bound goes on; `busy` says until when."""
+        self._put(Stop())
+
+    def close(self) -> None:
+        for informer in self.informers.values():
+            informer.stop()
+
+    @property
+    def synced(self) -> bool:
+        return all(informer.synced for informer in self.informers.values())
+
+    @property
+    def busy(self) -> bool:
+        return bool(self._inbox) or self.machine.binding_count > 0
+
+    # -- in ---------------------------------------------------------------------------------
+
+    def _informer(self, kind: Kind, options: ListOptions) -> Informer:
+        handlers = InformerHandlers(
+            on_add=lambda obj: self._put(Added(obj)),
+            on_update=lambda old, new: self._put(Updated(old, new)),
+            on_delete=self._on_delete,
+        )
+        return Informer(
+            self._cluster,
+            kind,
+            handlers,
+            options=options,
+            clock=self._clock,
+            call_later=self._call_later,
+            random=self._random,
+        )
+
+    def _on_delete(self, obj: KubeObject, final: bool) -> None:
+        self._put(Deleted(obj))
+
+    def _put(self, event: Event) -> None:
+        self._inbox.append(event)
+        if not self._turn_asked:
+            self._ask_for_turn()
+
+    def _ask_for_turn(self) -> None:
+        self._turn_asked = True
+        self._call_later(0.0, self.turn)
+
+    # -- the turn ---------------------------------------------------------------------------
+
+    def turn(self) -> None:
+        """Handle what has come in, decide a number of pods, and see that the rest gets a turn."""
+        self._turn_asked = True
+        machine = self.machine
+        now = self._clock.now
+        cycles = 0
+        while True:
+            while self._inbox:
+                self._carry_out(machine.handle(self._inbox.popleft(), now()))
+            if not (machine.has_work and self.active and self.synced):
+                break
+            if cycles == CYCLES_PER_TURN:
+                break
+            cycles += 1
+            self._carry_out(machine.handle(_SCHEDULE_NEXT, now()))
+        self._recorder.flush()
+        self._turn_asked = False
+        if cycles == CYCLES_PER_TURN:
+            self._ask_for_turn()
+        else:
+            self._plan_tick()
+
+    def _plan_tick(self) -> None:
+        due_s = self.machine.next_wakeup_s()
+        if due_s is None or (self._tick_due_s is not None and self._tick_due_s <= due_s):
+            return
+        self._tick_due_s = due_s
+        self._call_later(max(0.0, due_s - self._clock.now()), partial(self._tick, due_s))
+
+    def _tick(self, due_s: float) -> None:
+        if self._tick_due_s == due_s:
+            self._tick_due_s = None
+            self._put(Tick())
+
+    # -- out --------------------------------------------------------------------------------
+
+    def _carry_out(self, effects: Iterable[Effect]) -> None:
+        for effect in effects:
+            if self.on_effect is not None:
+                self.on_effect(effect)
+            if isinstance(effect, Call):
+                self._cluster.call(effect.request, partial(self._answered, effect.token))
+            elif isinstance(effect, RecordEvent):
+                self._recorder.record(effect)
+            else:
+                self._ask_extender(effect)
+
+    def _answered(self, token: int, answer: object) -> None:
+        self._put(Answered(token, answer))  # type: ignore[arg-type]
+
+    def _ask_extender(self, effect: AskExtender) -> None:
+        if self._extender_client is None:
+            answer = ExtenderAnswer(error=f"extender {effect.call.url} cannot be called from here")
+            self._answered(effect.token, answer)
+            return
+        self._extender_client.call(effect.call, partial(self._answered, effect.token))
+
+
+_SCHEDULE_NEXT = ScheduleNext()

@@ -1,0 +1,74 @@
+"""Ask a plugin about every node, in both forms at once: they must agree, whatever is asked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from stowplan.framework.events import Action, ClusterEvent, Hint
+from stowplan.framework.status import SKIP, Status
+from stowplan.objects.pod import Pod
+from stowplan.state.pod_info import PodInfo
+from tests.builders import World
+
+
+def filtered(plugin: Any, world: World, pod: Pod) -> dict[str, Status | None]:
+    """The status of every node; all pass where PreFilter answers Skip."""
+    info, cycle, table = PodInfo(pod), world.cycle(), world.table
+    names = table.row_of
+    if hasattr(plugin, "pre_filter") and plugin.pre_filter(cycle, info) is SKIP:
+        return dict.fromkeys(names)
+    single = {name: plugin.filter_node(cycle, info, table.info(row)) for name, row in names.items()}
+    whole = plugin.filter_nodes(cycle, info, table, slice(0, table.size))
+    some = np.array(list(names.values())[::-2], np.intp)
+    part = plugin.filter_nodes(cycle, info, table, some)
+    assert len(whole.why) == table.size
+    assert {name: whole.status(row) for name, row in names.items()} == single
+    assert [part.status(n) for n in range(len(some))] == [single[table.names[r]] for r in some]
+    return single
+
+
+def reasons(plugin: Any, world: World, pod: Pod) -> dict[str, tuple[str, ...]]:
+    """Of the nodes that are turned down."""
+    found = filtered(plugin, world, pod)
+    return {name: status.reasons for name, status in found.items() if status is not None}
+
+
+def raw_scores(plugin: Any, world: World, pod: Pod) -> dict[str, int] | None:
+    """The score of every node before normalising; None where PreScore answers Skip."""
+    info, cycle, table = PodInfo(pod), world.cycle(), world.table
+    names = table.row_of
+    rows = np.array(list(names.values()), np.intp)
+    if hasattr(plugin, "pre_score") and plugin.pre_score(cycle, info, rows) is SKIP:
+        return None
+    single = {name: plugin.score_node(cycle, info, table.info(row)) for name, row in names.items()}
+    whole = plugin.score_nodes(cycle, info, table, slice(0, table.size))
+    part = plugin.score_nodes(cycle, info, table, rows[::-2])
+    assert whole.dtype == part.dtype == np.int64
+    assert {name: int(whole[row]) for name, row in names.items()} == single
+    assert part.tolist() == whole[rows[::-2]].tolist()
+    return single
+
+
+def scores(plugin: Any, world: World, pod: Pod) -> dict[str, int] | None:
+    """The score of every node, normalised."""
+    raw = raw_scores(plugin, world, pod)
+    if raw is None or not hasattr(plugin, "normalize_scores"):
+        return raw
+    table = world.table
+    rows = np.array([table.row_of[name] for name in raw], np.intp)
+    given = np.array(list(raw.values()), np.int64)
+    normal = plugin.normalize_scores(world.cycle(), PodInfo(pod), table, rows, given)
+    return dict(zip(raw, normal.tolist(), strict=True))
+
+
+def hint(
+    plugin: Any, resource: str, action: Action, pod: Pod, old: Any = None, new: Any = None
+) -> Hint | None:
+    """What the plugin says about an event; None when it did not register for it."""
+    event = ClusterEvent(resource, action)
+    for registration in plugin.events_to_register():
+        if registration.event.matches(event):
+            return registration.hint(pod, old, new) if registration.hint else Hint.QUEUE
+    return None
