@@ -19,7 +19,9 @@ MI = 1024 * 1024
 
 def holding(name: str, **images: int) -> Node:
     """Images by name (`:latest` is added) with their size in Mi."""
-    listed = [{"names": [f"{image}:latest"], "sizeBytes": size * MI} for image, size in images.items()]
+    listed = [
+        {"names": [f"{image}:latest"], "sizeBytes": size * MI} for image, size in images.items()
+    ]
     return node(name, status={"images": listed})
 
 
@@ -28,7 +30,9 @@ def running(*images: str, init: tuple[str, ...] = (), volumes: tuple[str, ...] =
         spec={
             "containers": [{"name": f"c{n}", "image": image} for n, image in enumerate(images)],
             "initContainers": [{"name": f"i{n}", "image": image} for n, image in enumerate(init)],
-            "volumes": [{"name": f"v{n}", "image": {"reference": v}} for n, v in enumerate(volumes)],
+            "volumes": [
+                {"name": f"v{n}", "image": {"reference": v}} for n, v in enumerate(volumes)
+            ],
         }
     )
 

@@ -82,7 +82,9 @@ def three_nodes() -> World:
         pytest.param(wanting(required(label("cores", "Lt", "16"))), "a", id="lt"),
         pytest.param(wanting(required(named("b", operator="NotIn"))), "ac", id="not-this-node"),
         pytest.param(
-            wanting(required({**label("disk", "Exists"), **named("a")})), "a", id="within-a-term-and"
+            wanting(required({**label("disk", "Exists"), **named("a")})),
+            "a",
+            id="within-a-term-and",
         ),
         pytest.param(
             wanting(required(label("disk", "In", "ssd"), named("c"))), "ac", id="between-terms-or"
@@ -135,9 +137,7 @@ def narrowed(*names: str) -> PreFilterResult:
         pytest.param(wanting(required()), None, id="no-terms"),
         pytest.param(
             wanting(
-                required(
-                    {"matchFields": [*named("a")["matchFields"], *named("b")["matchFields"]]}
-                )
+                required({"matchFields": [*named("a")["matchFields"], *named("b")["matchFields"]]})
             ),
             unresolvable("pod affinity terms conflict"),
             id="conflict",

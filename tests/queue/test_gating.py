@@ -27,7 +27,8 @@ def test_a_gated_pod_waits() -> None:
 
     queued = h.queue.get(info.key)
     assert queued is not None
-    assert (queued.gating_plugin, queued.unschedulable_plugins) == ("Gate", {"Gate"})
+    assert queued.gating_plugin == "Gate"
+    assert queued.unschedulable_plugins == {"Gate"}
     assert queued.gating_status == Status(Code.UNSCHEDULABLE, ("Gate is closed",), "Gate")
     assert queued.initial_attempt_s is None
     assert h.place(info) == "gated"
@@ -125,7 +126,8 @@ def test_a_gated_pod_keeps_old_rejectors_but_hears_its_gate_only() -> None:
     queued = h.failed(info, "Fit")
     plugin.closed_to.add(info.uid)
     h.queue.move_all(NODE_ADD, None, None)
-    assert (h.place(info), queued.rejectors) == ("gated", {"Fit", "Gate"})
+    assert h.place(info) == "gated"
+    assert queued.rejectors == {"Fit", "Gate"}
     plugin.closed_to.clear()
 
     h.queue.move_all(NODE_ADD, None, None)

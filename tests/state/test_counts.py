@@ -81,6 +81,8 @@ def check(world: World, queries: Queries) -> None:
         assert present == wanted
         assert found.total == sum(wanted.values()) == found.sums.sum()
         assert found.domain_count == len(wanted)
+        chosen = [info for info in infos if key in info.labels and MEMBERS[rows_key][1](info)]
+        assert found.node_count == len(chosen)
         assert found.lowest() == min(wanted.values(), default=0)
         assert found.sums[-1] == 0
         assert len(found.sums) == len(found.label.values) + 1

@@ -2,7 +2,7 @@
 
 They are what the store spends its time on, so they build the new pod directly and share what pods
 have in common: all pods that are bound within one second have the same status object.  A patch
-that is more than conditions and a nominated node goes the long way, through JSON data.
+that is more than conditions, a nominated node and a phase goes the long way, through JSON data.
 """
 
 from __future__ import annotations
@@ -27,7 +27,13 @@ _CONDITION_FIELDS = {
     "lastTransitionTime": "last_transition_time",
     "observedGeneration": "observed_generation",
 }
-_STATUS_KEYS = frozenset({"conditions", "nominatedNodeName", "$setElementOrder/conditions"})
+_BODY_KEYS = frozenset({"metadata", "status"})
+_TEXT_FIELDS = {
+    "phase": "phase",
+    "reason": "reason",
+    "message": "message",
+    "startTime": "start_time",
+}
 
 
 def check_binding(pod: Pod) -> None:
@@ -74,27 +80,39 @@ class BoundStatus:
 _PENDING = PodStatus(phase="Pending")
 
 
-def patch_status(status: PodStatus, body: Any) -> PodStatus | None:
+def patch_status(pod: Pod, body: Any) -> PodStatus | None:
     """The status after a strategic merge patch, or None when the patch is of another kind."""
-    if not isinstance(body, dict) or len(body) != 1:
+    if not isinstance(body, dict) or not body.keys() <= _BODY_KEYS:
+        return None
+    if "metadata" in body and not _is_about(pod, body["metadata"]):
         return None
     patch = body.get("status")
-    if not isinstance(patch, dict) or not patch.keys() <= _STATUS_KEYS:
+    if not isinstance(patch, dict):
         return None
-    conditions = status.conditions
-    if "conditions" in patch:
-        merged = _merge_conditions(conditions, patch["conditions"])
-        if merged is None:
+    changes: dict[str, Any] = {}
+    for key, value in patch.items():
+        field = _TEXT_FIELDS.get(key)
+        if field is not None:
+            if not isinstance(value, str):
+                return None
+            changes[field] = value
+        elif key == "conditions":
+            conditions = _merge_conditions(pod.status.conditions, value)
+            if conditions is None:
+                return None
+            changes["conditions"] = conditions
+        elif key == "nominatedNodeName":
+            if not isinstance(value, str | None):
+                return None
+            changes["nominated_node_name"] = value or ""
+        elif key != "$setElementOrder/conditions":
             return None
-        conditions = merged
-    node = status.nominated_node_name
-    if "nominatedNodeName" in patch:
-        node = patch["nominatedNodeName"]
-        if node is None:
-            node = ""
-        elif not isinstance(node, str):
-            return None
-    return replace(status, conditions=conditions, nominated_node_name=node)
+    return replace(pod.status, **changes)
+
+
+def _is_about(pod: Pod, metadata: Any) -> bool:
+    """Whether a patch names this very pod and changes nothing of its metadata."""
+    return isinstance(metadata, dict) and metadata == {"uid": pod.metadata.uid}
 
 
 def _merge_conditions(conditions: list[Condition] | None, patches: Any) -> list[Condition] | None:

@@ -234,7 +234,7 @@ class Writer:
         table, old = self._require(request.kind, request.namespace, request.name)
         quick = request.subresource == "status" and request.patch_type == "strategic"
         if quick and isinstance(old, Pod):
-            status = patch_status(old.status, request.body)
+            status = patch_status(old, request.body)
             if status is not None:
                 return self._write_status(old, status)
         current = view(table.kind, old, table.rest(old.namespace, old.name))

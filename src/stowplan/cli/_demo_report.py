@@ -31,7 +31,9 @@ def show(story: Story) -> None:
 
 
 def _show_zones(console: Console, story: Story) -> None:
-    table = Table("zone", "nodes", "pods", "cpu requested", "memory requested", title_justify="left")
+    table = Table(
+        "zone", "nodes", "pods", "cpu requested", "memory requested", title_justify="left"
+    )
     zones: dict[str, list[int]] = defaultdict(lambda: [0] * 6)
     for info in story.driver.machine.cache.nodes.values():
         zone = zones[info.labels.get(ZONE, "")]

@@ -126,7 +126,11 @@ class _Progress:
         share = min(1.0, bound / max(1, self._total))
         bar = "#" * round(30 * share)
         text = f"scheduling [{bar:<30}] {bound}/{self._total} on nodes  {waiting}"
-        print(f"\r{text:<100}" if self._live else text, end="" if self._live else "\n", file=sys.stderr)
+        print(
+            f"\r{text:<100}" if self._live else text,
+            end="" if self._live else "\n",
+            file=sys.stderr,
+        )
         self._shown = True
         sys.stderr.flush()
 
@@ -208,7 +212,9 @@ def _mixed(number: int, random: Random) -> dict[str, Any]:
     term = {"labelSelector": {"matchLabels": {"app": "cache"}}, "topologyKey": _HOST}
     if kind == "cache":
         anti = {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
-        return _pod(f"cache-{number:05}", "cache", "500m", "2Gi", affinity={"podAntiAffinity": anti})
+        return _pod(
+            f"cache-{number:05}", "cache", "500m", "2Gi", affinity={"podAntiAffinity": anti}
+        )
     near = {
         "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 50, "podAffinityTerm": term}]
     }

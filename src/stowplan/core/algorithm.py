@@ -180,15 +180,16 @@ class Algorithm:
                 infos = [cycle.nodes.info(row) for row in rows.tolist()]
                 answer = yield extender.prioritize_call(pod, infos)
                 extra = extender.read_priorities(answer)
-                board.total = board.total + np.array(
+                board.varying = board.varying + np.array(
                     [extra.get(cycle.nodes.names[row], 0) for row in rows.tolist()], np.int64
                 )
         position = self._pick(cycle, board)
-        search.row, search.score = int(rows[position]), int(board.total[position])
+        search.row = int(rows[position])
+        search.score = int(board.varying[position]) + board.constant
         search.board = board
 
     def _pick(self, cycle: Cycle, board: ScoreBoard) -> int:
-        best = np.flatnonzero(board.total == board.total.max())
+        best = (board.varying == board.varying.max()).nonzero()[0]
         if len(best) == 1:
             return int(best[0])
         if self.tie_break == "random":

@@ -11,14 +11,13 @@ from stowplan.state.node_table import NodeTable
 class Cycle:
     """Each plugin keeps its own state under its own name; a value with `clone` is copied by it."""
 
-    __slots__ = ("activate", "data", "handle", "skip_filter", "skip_score", "statuses")
+    __slots__ = ("activate", "data", "handle", "skip_filter", "statuses")
 
     def __init__(self, handle: Handle) -> None:
         self.handle = handle
         self.data: dict[str, Any] = {}
-        self.skip_filter: set[str] = set()
+        self.skip_filter: frozenset[str] = frozenset()
         """Plugins whose PreFilter answered Skip: their Filter, AddPod and RemovePod are off."""
-        self.skip_score: set[str] = set()
         self.activate: list[Any] = []
         """Pods (PodInfo) a plugin wants in the active queue once this attempt has ended."""
         self.statuses: Any = None
@@ -35,6 +34,5 @@ class Cycle:
             for name, value in self.data.items()
         }
         copy.skip_filter = self.skip_filter
-        copy.skip_score = self.skip_score
         copy.statuses = self.statuses
         return copy

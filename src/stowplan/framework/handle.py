@@ -22,6 +22,8 @@ class Nominated(Protocol):
 
     version: int
 
+    def __len__(self) -> int: ...
+
     def pods_for_node(self, node: str) -> list[PodInfo]: ...
 
     def nodes(self) -> list[str]: ...
@@ -29,6 +31,9 @@ class Nominated(Protocol):
 
 class NobodyNominated:
     version = 0
+
+    def __len__(self) -> int:
+        return 0
 
     def pods_for_node(self, node: str) -> list[PodInfo]:
         return []

@@ -9,14 +9,13 @@ comes from; `Framework` merges the kept answers with those of the cluster-wide p
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stowplan.framework.cycle import Cycle
-from stowplan.framework.errors import PluginFailed
+from stowplan.framework.plan import Plan
 from stowplan.framework.status import Code, NodeMask, Rows, Scores, Status, Verdict
 from stowplan.state.node_table import NodeTable
 from stowplan.state.pod_info import PodInfo
@@ -28,20 +27,6 @@ BYTES_MAX = 256 * 2**20
 """Memory for kept answers; the least recently used signature goes first."""
 
 
-@dataclass(slots=True)
-class LocalPlugins:
-    """The node-local plugins of a profile that apply to one signature, in profile order."""
-
-    filters: tuple[tuple[int, Any], ...]
-    """(1 + position among the profile's Filter plugins, plugin)"""
-    scores: tuple[Any, ...]
-    weights: dict[str, int]
-    data: dict[str, Any]
-    """What their PreFilter and PreScore wrote into the cycle: true for all pods alike."""
-    score_error: PluginFailed | None = None
-    """A PreScore that failed: an error once there are nodes to score, not before."""
-
-
 class LocalAnswers:
     """One signature's answers, one row per node."""
 
@@ -49,8 +34,11 @@ class LocalAnswers:
         "final",
         "first",
         "has_raw",
+        "_filters",
+        "_passed_rows",
+        "_scores",
+        "_weights",
         "passed",
-        "plugins",
         "raw",
         "reasons",
         "seen",
@@ -58,8 +46,10 @@ class LocalAnswers:
         "why",
     )
 
-    def __init__(self, plugins: LocalPlugins, filter_count: int) -> None:
-        self.plugins = plugins
+    def __init__(self, plan: Plan, weights: dict[str, int], filter_count: int) -> None:
+        self._filters = plan.local_filters
+        self._scores = plan.local_scores
+        self._weights = weights
         self.seen = -1
         """The table's version these answers are true for."""
         self.first: NDArray[np.uint8] = np.zeros(0, np.uint8)
@@ -67,15 +57,24 @@ class LocalAnswers:
         self.final: NodeMask = np.zeros(0, np.bool_)
         self.passed: NodeMask = np.zeros(0, np.bool_)
         self.reasons: list[list[str]] = [[] for _ in range(filter_count)]
-        self.raw: dict[str, Scores] = {plugin.name: np.zeros(0, np.int64) for plugin in plugins.scores}
-        self.has_raw: dict[str, bool] = {plugin.name: False for plugin in plugins.scores}
-        """False while a plugin's raw scores are 0 on every node: then there is nothing to weigh."""
+        self._passed_rows: Rows | None = None
+        self.raw: dict[str, Scores] = {p.name: np.zeros(0, np.int64) for p in self._scores}
+        self.has_raw: dict[str, bool] = {
+            p.name: False for p in self._scores if hasattr(p, "normalize_scores")
+        }
+        """Of plugins that normalise: False while their raw scores are 0 on every node."""
         self.sum: Scores = np.zeros(0, np.int64)
         """Weighted sum of the scores that need no normalising."""
 
     @property
     def byte_count(self) -> int:
         return len(self.first) * (1 + 4 + 1 + 1 + 8 + 8 * len(self.raw))
+
+    def passed_rows(self) -> Rows:
+        """The rows that pass, ascending; worked out only when a node came to pass or ceased to."""
+        if self._passed_rows is None:
+            self._passed_rows = self.passed.nonzero()[0]
+        return self._passed_rows
 
     def refresh(self, cycle: Cycle, pod: PodInfo, table: NodeTable) -> int:
         """Catch up with the table; returns how many rows had to be asked about."""
@@ -84,7 +83,6 @@ class LocalAnswers:
         if len(self.first) != table.size:
             self._resize(table.size)
         rows = table.rows_newer_than(self.seen)
-        cycle.data.update(self.plugins.data)
         if self.seen < 0 or 2 * len(rows) > table.size:
             self._ask_many(cycle, pod, table, slice(0, table.size))
         elif len(rows) <= ONE_BY_ONE_MAX:
@@ -100,6 +98,7 @@ class LocalAnswers:
         self.why = _grown(self.why, size)
         self.final = _grown(self.final, size)
         self.passed = _grown(self.passed, size)
+        self._passed_rows = None
         self.sum = _grown(self.sum, size)
         self.raw = {name: _grown(column, size) for name, column in self.raw.items()}
 
@@ -108,7 +107,7 @@ class LocalAnswers:
         first = np.zeros(length, np.uint8)
         why = np.zeros(length, np.uint32)
         final = np.zeros(length, np.bool_)
-        for number, plugin in self.plugins.filters:
+        for number, plugin in self._filters:
             verdict = plugin.filter_nodes(cycle, pod, table, rows)
             bits = self.translate(number, verdict)
             fresh = (first == 0) & (bits != 0)
@@ -118,40 +117,46 @@ class LocalAnswers:
                 final[fresh] = verdict.unresolvable[fresh]
         self.first[rows], self.why[rows], self.final[rows] = first, why, final
         self.passed[rows] = (first == 0) & table.alive[rows]
+        self._passed_rows = None
         total = np.zeros(length, np.int64)
-        for plugin in self.plugins.scores:
+        for plugin in self._scores:
             scores = plugin.score_nodes(cycle, pod, table, rows)
             self.raw[plugin.name][rows] = scores
-            if hasattr(plugin, "normalize_scores"):
+            if plugin.name in self.has_raw:
                 self.has_raw[plugin.name] |= bool(scores.any())
             else:
-                total += self.plugins.weights[plugin.name] * scores
+                total += self._weights[plugin.name] * scores
         self.sum[rows] = total
 
     def _ask_one(self, cycle: Cycle, pod: PodInfo, table: NodeTable, row: int) -> None:
         info = table.infos[row]
         if info is None:
-            self.passed[row] = False
+            self._set_passed(row, False)
             return
         number, why, final = 0, 0, False
-        for position, plugin in self.plugins.filters:
+        for position, plugin in self._filters:
             status = plugin.filter_node(cycle, pod, info)
             if status is not None:
                 number, why = position, self._bits(position, status)
                 final = status.code == Code.UNSCHEDULABLE_AND_UNRESOLVABLE
                 break
         self.first[row], self.why[row], self.final[row] = number, why, final
-        self.passed[row] = number == 0
+        self._set_passed(row, number == 0)
         total = 0
-        for plugin in self.plugins.scores:
+        for plugin in self._scores:
             name = plugin.name
             score = plugin.score_node(cycle, pod, info)
             self.raw[name][row] = score
-            if hasattr(plugin, "normalize_scores"):
+            if name in self.has_raw:
                 self.has_raw[name] |= score != 0
             else:
-                total += self.plugins.weights[name] * score
+                total += self._weights[name] * score
         self.sum[row] = total
+
+    def _set_passed(self, row: int, passed: bool) -> None:
+        if self.passed[row] != passed:
+            self.passed[row] = passed
+            self._passed_rows = None
 
     def translate(self, number: int, verdict: Verdict) -> NDArray[np.uint32]:
         """The verdict's bits in this entry's numbering of that plugin's reasons."""
@@ -213,4 +218,3 @@ def _grown(column: NDArray[Any], size: int) -> NDArray[Any]:
     kept = min(size, len(column))
     grown[:kept] = column[:kept]
     return grown
-

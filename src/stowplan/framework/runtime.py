@@ -17,7 +17,8 @@ from stowplan.framework.cycle import Cycle
 from stowplan.framework.diagnosis import Diagnosis, Rejections
 from stowplan.framework.errors import PluginFailed, filter_failed, point_failed
 from stowplan.framework.handle import Handle
-from stowplan.framework.kept import KeptAnswers, LocalAnswers, LocalPlugins
+from stowplan.framework.kept import KeptAnswers, LocalAnswers
+from stowplan.framework.plan import Plan, PreFilterStep
 from stowplan.framework.plugin import PluginSet, PreFilterResult
 from stowplan.framework.status import (
     MAX_NODE_SCORE,
@@ -49,7 +50,9 @@ class Feasible:
     absent: Status | None = None
 
     def rows(self) -> Rows:
-        found: Rows = np.flatnonzero(self.mask)
+        if self.mask is self.answers.passed:
+            return self.answers.passed_rows()
+        found: Rows = self.mask.nonzero()[0]
         return found
 
 
@@ -77,9 +80,23 @@ class ScoreBoard:
     """Scores of the feasible rows, in the order of `rows`."""
 
     rows: Rows
-    total: Scores
-    by_plugin: dict[str, PluginScores]
+    varying: Scores
+    """The part of the total that differs between nodes; may be a kept column: never written to."""
+    by_plugin: dict[str, PluginScores] = field(default_factory=dict)
     """Weighted, after normalising."""
+    constant: int = 0
+    """The part of the total that is the same for all."""
+
+    @property
+    def total(self) -> Scores:
+        return self.varying + self.constant
+
+    def add(self, name: str, scores: Scores | int) -> None:
+        self.by_plugin[name] = scores
+        if isinstance(scores, int):
+            self.constant += scores
+        else:
+            self.varying = self.varying + scores
 
     def of_plugin(self, name: str) -> Scores:
         scores = self.by_plugin[name]
@@ -112,37 +129,107 @@ class Framework:
         self._signed = tuple(
             plugin for plugin in everyone.values() if callable(getattr(plugin, "signature", None))
         )
-        self._pre_score = {p.name: p for p in plugins.pre_score}
+        self._pre_score = {_name(p): p for p in plugins.pre_score}
         handle.framework = self
+
+    # -- the plan ---------------------------------------------------------------------------
+
+    def plan_of(self, pod: PodInfo) -> Plan:
+        """What this profile does for pods of this kind."""
+        plan: Plan | None = pod.kind.kept.get(self)
+        if plan is None:
+            plan = pod.kind.kept[self] = self._make_plan(pod)
+        return plan
+
+    def _make_plan(self, pod: PodInfo) -> Plan:
+        cycle = Cycle(self.handle)
+        signed, signature = self._sign(pod)
+        skipped: set[str] = set()
+        steps: list[PreFilterStep] = []
+        for plugin in self.plugins.pre_filter:
+            name = _name(plugin)
+            if id(plugin) in signed:
+                answer = self._one_pre_filter(cycle, pod, plugin)
+                if _is_skip(answer):
+                    skipped.add(name)
+                elif answer is not None:
+                    steps.append(PreFilterStep(plugin, name, answer, asks=False))
+            elif hasattr(plugin, "concerns") and not plugin.concerns(pod):
+                skipped.add(name)
+            else:
+                steps.append(PreFilterStep(plugin, name))
+        filters = [(n, p) for n, p in enumerate(self.plugins.filter, 1) if p.name not in skipped]
+        local_scores, score_error = self._local_scores(cycle, pod, signed)
+        return Plan(
+            signature,
+            frozenset(skipped),
+            tuple(steps),
+            {p.name: cycle.data[p.name] for p in self._signed if p.name in cycle.data},
+            tuple((n, plugin) for n, plugin in filters if id(plugin) in signed),
+            tuple((n, plugin) for n, plugin in filters if id(plugin) not in signed),
+            local_scores,
+            tuple(plugin for plugin in self.plugins.score if id(plugin) not in signed),
+            score_error,
+        )
+
+    def _sign(self, pod: PodInfo) -> tuple[set[int], tuple[Hashable, ...]]:
+        """The plugins (by id) that are node-local for this kind, and all signatures."""
+        parts: list[Hashable] = []
+        for plugin in self._signed:
+            try:
+                parts.append(plugin.signature(pod))
+            except Exception as cause:
+                raise filter_failed(plugin.name, _describe(cause)) from cause
+        signed = {id(p) for p, part in zip(self._signed, parts, strict=True) if part is not None}
+        return signed, tuple(parts)
+
+    def _local_scores(
+        self, cycle: Cycle, pod: PodInfo, signed: set[int]
+    ) -> tuple[tuple[Any, ...], PluginFailed | None]:
+        scores: list[Any] = []
+        failure: PluginFailed | None = None
+        for plugin in self.plugins.score:
+            if id(plugin) not in signed:
+                continue
+            pre_score = self._pre_score.get(plugin.name)
+            status = pre_score.pre_score(cycle, pod, _NO_ROWS) if pre_score else None
+            if status is None:
+                scores.append(plugin)
+            elif status.code != Code.SKIP:
+                failure = failure or point_failed(plugin.name, "PreScore", status.message)
+        return tuple(scores), failure
 
     # -- PreFilter --------------------------------------------------------------------------
 
     def pre_filter(self, cycle: Cycle, pod: PodInfo) -> PreFilterVerdict:
-        """Run every PreFilter; say whether to go on, and with which nodes."""
+        """Run every PreFilter that matters; say whether to go on, and with which nodes."""
+        plan = self.plan_of(pod)
+        cycle.data.update(plan.data)
+        cycle.skip_filter = plan.skipped
         narrowed: dict[str, frozenset[str]] = {}
         rejected: Status | None = None
-        for plugin in self.plugins.pre_filter:
-            answer = self._one_pre_filter(cycle, pod, plugin)
+        for step in plan.steps:
+            answer = self._one_pre_filter(cycle, pod, step.plugin) if step.asks else step.known
             if answer is None:
                 continue
-            name = _name(plugin)
             if isinstance(answer, PreFilterResult):
                 if answer.nodes is not None:
-                    narrowed[name] = answer.nodes
+                    narrowed[step.name] = answer.nodes
             elif answer.code == Code.SKIP:
-                cycle.skip_filter.add(name)
+                cycle.skip_filter = cycle.skip_filter | {step.name}
             elif answer.code == Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
-                return PreFilterVerdict(_named(answer, name))
+                return PreFilterVerdict(_named(answer, step.name))
             elif answer.code == Code.UNSCHEDULABLE:
-                rejected = _named(answer, name)
+                rejected = _named(answer, step.name)
             else:
-                raise point_failed(name, "PreFilter", answer.message)
+                raise point_failed(step.name, "PreFilter", answer.message)
             if narrowed and not frozenset.intersection(*narrowed.values()):
                 return PreFilterVerdict(_nothing_left(list(narrowed)), tuple(narrowed))
         if rejected is not None:
             return PreFilterVerdict(rejected)
-        nodes = frozenset.intersection(*narrowed.values()) if narrowed else None
-        return PreFilterVerdict(None, tuple(narrowed), nodes)
+        if not narrowed:
+            return _GO_ON
+        return PreFilterVerdict(None, tuple(narrowed), frozenset.intersection(*narrowed.values()))
 
     def _one_pre_filter(
         self, cycle: Cycle, pod: PodInfo, plugin: Any
@@ -175,15 +262,14 @@ class Framework:
             candidates[table.rows_of(nodes)] = True
             mask = mask & candidates
         verdicts: list[tuple[int, Verdict]] = []
-        local = {id(plugin) for _, plugin in answers.plugins.filters}
-        for number, plugin in enumerate(self.plugins.filter, 1):
-            if plugin.name in cycle.skip_filter or id(plugin) in local:
+        for number, plugin in self.plan_of(pod).cluster_filters:
+            if plugin.name in cycle.skip_filter:
                 continue
             verdict = self._filter_all(cycle, pod, plugin, mask)
             verdicts.append((number, verdict))
             mask = mask & verdict.passed
         found = Feasible(mask, answers, verdicts, candidates=candidates)
-        if self.handle.nominated.version:
+        if len(self.handle.nominated):
             self._count_nominated(cycle, pod, found)
         return found
 
@@ -206,11 +292,11 @@ class Framework:
 
     def local_answers(self, cycle: Cycle, pod: PodInfo) -> LocalAnswers:
         """The node-local plugins' answers for this kind of pod, true for the table as it is."""
-        signature = self._signature(cycle, pod)
-        answers = self.kept.find(signature)
+        plan = self.plan_of(pod)
+        answers = self.kept.find(plan.signature)
         if answers is None:
-            answers = LocalAnswers(self._local_plugins(cycle, pod, signature), len(self.filter_names))
-            self.kept.keep(signature, answers)
+            answers = LocalAnswers(plan, self.plugins.weights, len(self.filter_names))
+            self.kept.keep(plan.signature, answers)
         try:
             self.kept.rows_asked += answers.refresh(cycle, pod, cycle.nodes)
         except PluginFailed:
@@ -221,46 +307,6 @@ class Framework:
             self.kept.clear()
             raise self._blame(cycle, pod, cause) from cause
         return answers
-
-    def _signature(self, cycle: Cycle, pod: PodInfo) -> tuple[Hashable, ...]:
-        # Remembered per kind until nodes come or go (their number may be part of a signature).  A
-        # pod that names its node is asked about itself: kinds do not know the name.
-        kept = pod.kind.kept
-        node_count = -1 if pod.node_name else cycle.nodes.node_count
-        known: tuple[int, tuple[Hashable, ...]] | None = kept.get(self)
-        if known is None or known[0] != node_count or node_count < 0:
-            try:
-                signature = tuple(plugin.signature(pod) for plugin in self._signed)
-            except Exception as cause:
-                raise self._blame(cycle, pod, cause) from cause
-            known = kept[self] = (node_count, signature)
-        return known[1]
-
-    def _local_plugins(
-        self, cycle: Cycle, pod: PodInfo, signature: tuple[Hashable, ...]
-    ) -> LocalPlugins:
-        signed = {id(p) for p, part in zip(self._signed, signature, strict=True) if part is not None}
-        filters = tuple(
-            (self._filter_number[plugin.name], plugin)
-            for plugin in self.plugins.filter
-            if id(plugin) in signed and plugin.name not in cycle.skip_filter
-        )
-        scores, failure = [], None
-        for plugin in self.plugins.score:
-            if id(plugin) not in signed:
-                continue
-            pre_score = self._pre_score.get(plugin.name)
-            status = pre_score.pre_score(cycle, pod, _NO_ROWS) if pre_score else None
-            if status is None:
-                scores.append(plugin)
-            elif status.code != Code.SKIP:
-                failure = failure or point_failed(plugin.name, "PreScore", status.message)
-        data = {
-            plugin.name: cycle.data[plugin.name]
-            for plugin in (*(p for _, p in filters), *scores)
-            if plugin.name in cycle.data
-        }
-        return LocalPlugins(filters, tuple(scores), self.plugins.weights, data, failure)
 
     def _blame(self, cycle: Cycle, pod: PodInfo, cause: Exception) -> PluginFailed:
         """Find out which node-local plugin raised: the traceback knows its `self`."""
@@ -370,80 +416,70 @@ class Framework:
     def score(self, cycle: Cycle, pod: PodInfo, found: Feasible, rows: Rows) -> ScoreBoard:
         """Weighted scores of the feasible rows, plugin by plugin and in sum."""
         answers = found.answers
-        by_plugin: dict[str, PluginScores] = {}
         if not self.plugins.score:
-            return ScoreBoard(rows, np.ones(len(rows), np.int64), by_plugin)
-        if answers.plugins.score_error is not None:
-            raise answers.plugins.score_error
-        total = answers.sum[rows]
-        local = {plugin.name for plugin in answers.plugins.scores}
-        for plugin in self.plugins.score:
-            if plugin.name in local:
-                self._local_score(cycle, pod, plugin, answers, rows, by_plugin)
-            else:
-                self._cluster_score(cycle, pod, plugin, rows, by_plugin)
-            scores = by_plugin.get(plugin.name)
-            if scores is not None and not isinstance(scores, KeptScores):
-                total = total + scores
-        return ScoreBoard(rows, total, by_plugin)
+            return ScoreBoard(rows, np.ones(len(rows), np.int64), {})
+        plan = self.plan_of(pod)
+        if plan.score_error is not None:
+            raise plan.score_error
+        board = ScoreBoard(
+            rows, answers.sum if len(rows) == len(answers.sum) else answers.sum[rows]
+        )
+        for plugin in plan.local_scores:
+            self._local_score(cycle, pod, plugin, answers, board)
+        for plugin in plan.cluster_scores:
+            self._cluster_score(cycle, pod, plugin, board)
+        return board
 
     def _local_score(
-        self,
-        cycle: Cycle,
-        pod: PodInfo,
-        plugin: Any,
-        answers: LocalAnswers,
-        rows: Rows,
-        by_plugin: dict[str, PluginScores],
+        self, cycle: Cycle, pod: PodInfo, plugin: Any, answers: LocalAnswers, board: ScoreBoard
     ) -> None:
         name = plugin.name
         weight = self.plugins.weights[name]
-        if not hasattr(plugin, "normalize_scores"):
-            by_plugin[name] = KeptScores(answers.raw[name], rows, weight)
+        if name not in answers.has_raw:
+            # No normalising: it is in the kept sum already.
+            board.by_plugin[name] = KeptScores(answers.raw[name], board.rows, weight)
             return
         if not answers.has_raw[name]:
-            flat = plugin.normalize_scores(cycle, pod, cycle.nodes, rows[:1], np.zeros(1, np.int64))
-            by_plugin[name] = weight * int(flat[0])
+            flat = plugin.normalize_scores(cycle, pod, cycle.nodes, board.rows[:1], _ONE_ZERO)
+            board.add(name, weight * int(flat[0]))
             return
-        raw = answers.raw[name][rows]
-        normal = plugin.normalize_scores(cycle, pod, cycle.nodes, rows, raw)
-        by_plugin[name] = weight * _checked(name, normal)
+        raw = answers.raw[name][board.rows]
+        normal = plugin.normalize_scores(cycle, pod, cycle.nodes, board.rows, raw)
+        board.add(name, weight * _checked(name, normal))
 
-    def _cluster_score(
-        self,
-        cycle: Cycle,
-        pod: PodInfo,
-        plugin: Any,
-        rows: Rows,
-        by_plugin: dict[str, PluginScores],
-    ) -> None:
+    def _cluster_score(self, cycle: Cycle, pod: PodInfo, plugin: Any, board: ScoreBoard) -> None:
         name = plugin.name
         recorder = self.recorder
         started = recorder.now() if recorder.sampled else 0.0
         try:
-            pre_score = self._pre_score.get(name)
-            status = pre_score.pre_score(cycle, pod, rows) if pre_score else None
-            if status is not None:
-                if status.code != Code.SKIP:
-                    raise point_failed(name, "PreScore", status.message)
-                cycle.skip_score.add(name)
+            scores = self._raw_cluster_score(cycle, pod, plugin, board.rows)
+            if scores is None:
                 return
-            if hasattr(plugin, "score_nodes"):
-                scores = plugin.score_nodes(cycle, pod, cycle.nodes, rows)
-            else:
-                infos = cycle.nodes.infos
-                scores = np.array(
-                    [plugin.score_node(cycle, pod, infos[row]) for row in rows.tolist()], np.int64
-                )
             if hasattr(plugin, "normalize_scores"):
-                scores = plugin.normalize_scores(cycle, pod, cycle.nodes, rows, scores)
+                scores = plugin.normalize_scores(cycle, pod, cycle.nodes, board.rows, scores)
         except PluginFailed:
             raise
         except Exception as cause:
             raise point_failed(name, "Score", _describe(cause)) from cause
-        by_plugin[name] = self.plugins.weights[name] * _checked(name, scores)
+        board.add(name, self.plugins.weights[name] * _checked(name, scores))
         if recorder.sampled:
             recorder.plugin(name, "Score", "Success", recorder.now() - started)
+
+    def _raw_cluster_score(
+        self, cycle: Cycle, pod: PodInfo, plugin: Any, rows: Rows
+    ) -> Scores | None:
+        """Raw scores of the feasible rows; None when PreScore leaves the plugin out."""
+        pre_score = self._pre_score.get(plugin.name)
+        status = pre_score.pre_score(cycle, pod, rows) if pre_score else None
+        if status is not None:
+            if status.code != Code.SKIP:
+                raise point_failed(plugin.name, "PreScore", status.message)
+            return None
+        if hasattr(plugin, "score_nodes"):
+            scores: Scores = plugin.score_nodes(cycle, pod, cycle.nodes, rows)
+            return scores
+        infos = cycle.nodes.infos
+        return np.array([plugin.score_node(cycle, pod, infos[r]) for r in rows.tolist()], np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -455,6 +491,8 @@ class PreFilterVerdict:
 
 
 _NO_ROWS: Rows = np.zeros(0, np.intp)
+_ONE_ZERO: Scores = np.zeros(1, np.int64)
+_GO_ON = PreFilterVerdict(None)
 
 
 def _filter_one_by_one(cycle: Cycle, pod: PodInfo, plugin: Any, rows: Rows) -> Verdict:
@@ -504,6 +542,10 @@ def _nothing_left(names: list[str]) -> Status:
 
 def _named(status: Status, plugin: str) -> Status:
     return Status(status.code, status.reasons, plugin)
+
+
+def _is_skip(answer: PreFilterResult | Status | None) -> bool:
+    return isinstance(answer, Status) and answer.code == Code.SKIP
 
 
 def _name(plugin: Any) -> str:

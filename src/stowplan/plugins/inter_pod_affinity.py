@@ -56,13 +56,12 @@ ANTI_AFFINITY = "node(s) didn't match pod anti-affinity rules"
 EXISTING_ANTI_AFFINITY = "node(s) didn't satisfy existing pods anti-affinity rules"
 
 _REASONS = (AFFINITY, ANTI_AFFINITY, EXISTING_ANTI_AFFINITY)
-_AFFINITY, _ANTI_AFFINITY, _EXISTING = np.uint32(1), np.uint32(2), np.uint32(4)
-_ONE = np.uint32(1)
+_AFFINITY, _ANTI_AFFINITY, _EXISTING = np.uint8(1), np.uint8(2), np.uint8(4)
 _STATUS_AFFINITY = unresolvable(AFFINITY)
 _STATUS_ANTI_AFFINITY = unschedulable(ANTI_AFFINITY)
 _STATUS_EXISTING = unschedulable(EXISTING_ANTI_AFFINITY)
 
-Bits = NDArray[np.uint32]
+Bits = NDArray[np.uint8]
 
 
 class Args(Protocol):
@@ -130,23 +129,23 @@ class InterPodAffinity:
         alone = state.is_first_of_its_sort
         for key in state.affinity.keys:
             label, counts = state.affinity.per_value(nodes, key)
-            bits = np.multiply(counts <= 0, _AFFINITY) if not alone else _no_bits(label)
-            bits[-1] = _AFFINITY
-            by_key[key] = label, bits
+            nobody = counts <= 0 if not alone else np.zeros(len(counts), np.bool_)
+            nobody[-1] = True
+            by_key[key] = label, nobody.view(np.uint8)
         for pairs, bit in ((state.anti_affinity, _ANTI_AFFINITY), (state.existing, _EXISTING)):
             for key in pairs.keys:
                 label, counts = pairs.per_value(nodes, key)
-                bits = np.multiply(counts > 0, bit)
+                bits = (counts > 0).view(np.uint8) * bit
                 by_key[key] = label, (by_key[key][1] | bits if key in by_key else bits)
         why: Bits | None = None
         for label, bits in by_key.values():
             found = bits[label.ids[rows]]
             why = found if why is None else why | found
         if why is None:
-            why = np.zeros(row_count(nodes, rows), np.uint32)
+            why = np.zeros(row_count(nodes, rows), np.uint8)
         # Of several reasons only the first is given: the lowest bit.
-        why = why & (~why + _ONE)
-        return Verdict(_REASONS, why, why == _AFFINITY)
+        why = why & -why
+        return Verdict(_REASONS, why.astype(np.uint32), why == _AFFINITY)
 
     def add_pod(self, cycle: Cycle, pod: PodInfo, added: PodInfo, node: NodeInfo) -> None:
         self._update(cycle, pod, added, node, 1)
@@ -235,8 +234,11 @@ class InterPodAffinity:
         spread = int(scores.max()) - lowest
         if spread == 0:
             return np.zeros(len(scores), np.int64)
-        # Divided first, then multiplied: 29 of 100 becomes 28, as upstream has it.
-        return (MAX_NODE_SCORE * ((scores - lowest) / spread)).astype(np.int64)
+        above = scores - lowest
+        if spread < len(scores):
+            # Cheaper for each score there can be than for each node.
+            return _shares(np.arange(spread + 1), spread)[above]
+        return _shares(above, spread)
 
     # -- events -----------------------------------------------------------------------------
 
@@ -399,8 +401,9 @@ class _FilterState:
         )
 
 
-def _no_bits(label: LabelColumn) -> Bits:
-    return np.zeros(len(label.values) + 1, np.uint32)
+def _shares(above: Scores, spread: int) -> Scores:
+    """Divided first, then multiplied: 29 of 100 becomes 28, as upstream has it."""
+    return (MAX_NODE_SCORE * (above / spread)).astype(np.int64)
 
 
 def _is_placed(pod: Pod) -> bool:

@@ -24,12 +24,26 @@ from stowplan.state.node_table import NodeTable
 from stowplan.state.pod_info import PodInfo, PodKind
 
 _NATIVE = (CPU, MEMORY, EPHEMERAL_STORAGE)
-_HALF = MAX_NODE_SCORE // 2
+_SHIFT = MAX_NODE_SCORE * 3 // 2
+"""Upstream's score, 50 + (50 + after - before) / 2, is (150 + after - before) / 2: the difference
+is never below -50."""
 _ONE_BY_ONE_MAX = 8
 """Up to so many changed rows are looked at singly: cheaper than short arrays."""
 
 Wanted = tuple[tuple[str, int], ...]
 """(resource, amount)"""
+
+
+class _Ask:
+    """What one kind of pod asks for of the resources that count for it."""
+
+    __slots__ = ("names", "nothing", "pre_score", "wanted")
+
+    def __init__(self, wanted: Wanted) -> None:
+        self.wanted = wanted
+        self.names = tuple(name for name, _ in wanted)
+        self.nothing: Wanted = tuple((name, 0) for name, _ in wanted)
+        self.pre_score = None if any(amount for _, amount in wanted) else SKIP
 
 
 class ResourceSpec(Protocol):
@@ -51,41 +65,34 @@ class NodeResourcesBalancedAllocation:
         self._before: dict[tuple[str, ...], _Before] = {}
 
     def signature(self, pod: PodInfo) -> Hashable:
-        return self._wanted(pod)
+        return self._ask(pod).wanted
 
     def pre_score(self, cycle: Cycle, pod: PodInfo, rows: Rows) -> Status | None:
-        return None if any(amount for _, amount in self._wanted(pod)) else SKIP
+        return self._ask(pod).pre_score
 
     def score_node(self, cycle: Cycle, pod: PodInfo, node: NodeInfo) -> int:
-        wanted = self._wanted(pod)
-        after = _balance_of_node(node, wanted)
-        before = _balance_of_node(node, [(name, 0) for name, _ in wanted])
-        # As upstream writes it, 50 + (50 + after - before) / 2; the difference is never below -50.
-        return (3 * _HALF + after - before) // 2
+        ask = self._ask(pod)
+        after, before = _balance_of_node(node, ask.wanted), _balance_of_node(node, ask.nothing)
+        return (_SHIFT + after - before) // 2
 
     def score_nodes(
         self, cycle: Cycle, pod: PodInfo, nodes: NodeTable, rows: Rows | slice
     ) -> Scores:
-        wanted = self._wanted(pod)
-        scores = balance(self._capacities, nodes, wanted, rows)
-        scores -= self._balance_before(nodes, wanted)[rows]
-        scores += 3 * _HALF
+        ask = self._ask(pod)
+        before = self._before.get(ask.names)
+        if before is None:
+            before = self._before[ask.names] = _Before(ask.nothing)
+        scores = balance(self._capacities, nodes, ask.wanted, rows)
+        scores += before.up_to_date(self._capacities, nodes)[rows]
         scores >>= 1
         return scores
 
-    def _balance_before(self, nodes: NodeTable, wanted: Wanted) -> Scores:
-        names = tuple(name for name, _ in wanted)
-        found = self._before.get(names)
-        if found is None:
-            found = self._before[names] = _Before(names)
-        return found.up_to_date(self._capacities, nodes)
-
-    def _wanted(self, pod: PodInfo) -> Wanted:
+    def _ask(self, pod: PodInfo) -> _Ask:
         kept = pod.kind.kept
-        wanted: Wanted | None = kept.get(self)
-        if wanted is None:
-            wanted = kept[self] = self._wanted_by(pod.kind)
-        return wanted
+        ask: _Ask | None = kept.get(self)
+        if ask is None:
+            ask = kept[self] = _Ask(self._wanted_by(pod.kind))
+        return ask
 
     def _wanted_by(self, kind: PodKind) -> Wanted:
         """A resource counted by name only where the pod requests it."""
@@ -98,12 +105,12 @@ class NodeResourcesBalancedAllocation:
 
 
 class _Before:
-    """How balanced each node is as it stands, by one choice of resources."""
+    """150 less the balance of each node as it stands, by one choice of resources."""
 
     __slots__ = ("_column", "_nothing", "_seen")
 
-    def __init__(self, names: tuple[str, ...]) -> None:
-        self._nothing: Wanted = tuple((name, 0) for name in names)
+    def __init__(self, nothing: Wanted) -> None:
+        self._nothing = nothing
         self._column: Scores = np.zeros(0, np.int64)
         self._seen = -1
 
@@ -111,14 +118,15 @@ class _Before:
         if self._seen != nodes.version or len(self._column) != nodes.size:
             rows = nodes.rows_newer_than(self._seen)
             if self._seen < 0 or len(self._column) != nodes.size or 2 * len(rows) > nodes.size:
-                self._column = balance(capacities, nodes, self._nothing, slice(0, nodes.size))
+                every = slice(0, nodes.size)
+                self._column = _SHIFT - balance(capacities, nodes, self._nothing, every)
             elif len(rows) > _ONE_BY_ONE_MAX:
-                self._column[rows] = balance(capacities, nodes, self._nothing, rows)
+                self._column[rows] = _SHIFT - balance(capacities, nodes, self._nothing, rows)
             else:
                 for row in rows.tolist():
                     info = nodes.infos[row]
                     if info is not None:
-                        self._column[row] = _balance_of_node(info, self._nothing)
+                        self._column[row] = _SHIFT - _balance_of_node(info, self._nothing)
             self._seen = nodes.version
         return self._column
 
@@ -132,7 +140,7 @@ def _balance_of_node(node: NodeInfo, wanted: Iterable[tuple[str, int]]) -> int:
         if capacity:
             # Both sides as floats: of large integers Python's own quotient is more exact than Go's.
             share = float(requested.get(name, 0) + amount) / float(capacity)
-            shares.append(1.0 if share > 1.0 else share)
+            shares.append(min(share, 1.0))
     if len(shares) < 2:
         deviation = 0.0
     elif len(shares) == 2:
@@ -167,14 +175,15 @@ def balance(capacities: Capacities, nodes: NodeTable, wanted: Wanted, rows: Rows
         shares.append(share)
         present.append(None if capacity.present is None else capacity.present[rows])
     if len(shares) == 2 and present[0] is None and present[1] is None:
-        deviation = np.subtract(shares[0], shares[1], out=shares[0])
-        deviation *= 0.5
-        np.abs(deviation, out=deviation)
+        # Half the difference; halving is exact, so it is left to the last factor.
+        difference = np.subtract(shares[0], shares[1], out=shares[0])
+        np.abs(difference, out=difference)
+        rated = np.subtract(2.0, difference, out=difference)
+        rated *= MAX_NODE_SCORE / 2
     else:
-        deviation = _deviations(shares, present)
-    np.subtract(1.0, deviation, out=deviation)
-    deviation *= MAX_NODE_SCORE
-    return deviation.astype(np.int64)
+        rated = 1.0 - _deviations(shares, present)
+        rated *= MAX_NODE_SCORE
+    return rated.astype(np.int64)
 
 
 def _deviations(shares: list[Floats], present: list[NodeMask | None]) -> Floats:

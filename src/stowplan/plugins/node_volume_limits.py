@@ -122,7 +122,8 @@ class NodeVolumeLimits:
         added = np.full(len(limit), len(volumes))
         for rows in in_use:
             added[rows] -= 1
-        return (attached.count(driver) + added > limit) & (added > 0)
+        exceeded = attached.count(driver) + added > limit
+        return exceeded & (added > 0)
 
     def events_to_register(self) -> Sequence[EventRegistration]:
         return (
@@ -159,7 +160,7 @@ def _wanted(objects: ObjectIndex, pod: PodInfo) -> VolumesByDriver | Status:
     try:
         volumes.update(inline_volumes(pod.kind))
     except TranslationError as problem:
-        return error(f"converting volume from inline to csi: {problem}")
+        return error(str(problem))
     by_driver: VolumesByDriver = {}
     for volume in volumes:
         by_driver.setdefault(volume[0], set()).add(volume)

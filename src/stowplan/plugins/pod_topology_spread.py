@@ -5,16 +5,16 @@ constraints of its own gets the profile's, about the pods of the same Service or
 pods each domain has is kept by the node table (`state.counts`): an attempt compares one number per
 domain and spreads the answer over the nodes with one array look-up.
 
-Mirrors kube-scheduler's `podtopologyspread/` (plugin.go, filtering.go, scoring.go).  The parsed
-constraints are in `_shared.spread_constraint`.
+Mirrors kube-scheduler's `podtopologyspread/`.  The constraints and their arithmetic are in
+`_shared.spread_constraint`, `spread_filtering` and `spread_scoring`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from math import floor, log
-from typing import Any, Protocol
+from math import floor
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,7 +48,8 @@ from stowplan.plugins._shared.spread_constraint import (
     has_keys,
     parse_constraints,
 )
-from stowplan.state.counts import CountColumn, DomainCounts
+from stowplan.plugins._shared.spread_filtering import Counted, SpreadCounts
+from stowplan.plugins._shared.spread_scoring import Floats, Part, weighed
 from stowplan.state.node_info import NodeInfo
 from stowplan.state.node_table import NodeTable
 from stowplan.state.pod_info import NO_LABELS, PodInfo, PodKind
@@ -58,7 +59,7 @@ NOT_MATCHED = "node(s) didn't match pod topology spread constraints"
 MISSING_LABEL = f"{NOT_MATCHED} (missing required label)"
 
 _REASONS = (MISSING_LABEL, NOT_MATCHED)
-_MISSING, _SKEWED = np.uint32(1), np.uint32(2)
+_MISSING, _SKEWED = np.uint8(1), np.uint8(2)
 _STATUS_MISSING = unresolvable(MISSING_LABEL)
 _STATUS_SKEWED = unschedulable(NOT_MATCHED)
 
@@ -67,9 +68,6 @@ _SYSTEM_DEFAULTS = (
     Constraint(5, "topology.kubernetes.io/zone", EVERYTHING),
 )
 """All of them `ScheduleAnyway`; the selector is filled in per pod."""
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.floating[Any]]
 
 
 class Args(Protocol):
@@ -171,12 +169,12 @@ class PodTopologySpread:
         if not plan.hard:
             return SKIP
         table = cycle.nodes
-        counted = tuple(_Counted(tracked, tracked.domains.ask(table)) for tracked in plan.hard)
-        cycle.data[self.name] = _FilterState(counted, tuple({} for _ in counted))
+        counted = tuple(Counted(tracked, tracked.domains.ask(table)) for tracked in plan.hard)
+        cycle.data[self.name] = SpreadCounts(counted, tuple({} for _ in counted))
         return None
 
     def filter_node(self, cycle: Cycle, pod: PodInfo, node: NodeInfo) -> Status | None:
-        state: _FilterState = cycle.data[self.name]
+        state: SpreadCounts = cycle.data[self.name]
         labels = node.labels
         for counted, changes in zip(state.counted, state.changes, strict=True):
             value = labels.get(counted.topology_key)
@@ -189,16 +187,17 @@ class PodTopologySpread:
     def filter_nodes(
         self, cycle: Cycle, pod: PodInfo, nodes: NodeTable, rows: Rows | slice
     ) -> Verdict:
-        state: _FilterState = cycle.data[self.name]
-        why: NDArray[np.uint32] | None = None
+        state: SpreadCounts = cycle.data[self.name]
+        why: NDArray[np.uint8] | None = None
         for counted, changes in zip(state.counted, state.changes, strict=True):
-            per_value = np.multiply(counted.sums(changes) > counted.limit(changes), _SKEWED)
+            skewed = counted.sums(changes) > counted.limit(changes)
+            per_value = skewed.view(np.uint8) * _SKEWED
             per_value[-1] = _MISSING
             found = per_value[counted.domains.label.ids[rows]]
             # The first constraint that fails has the word.
             why = found if why is None else np.where(why, why, found)
         assert why is not None, "PreFilter skips a pod without constraints"
-        return Verdict(_REASONS, why, why == _MISSING)
+        return Verdict(_REASONS, why.astype(np.uint32), why == _MISSING)
 
     def add_pod(self, cycle: Cycle, pod: PodInfo, added: PodInfo, node: NodeInfo) -> None:
         self._update(cycle, pod, added, node, 1)
@@ -213,7 +212,7 @@ class PodTopologySpread:
 
         That is how upstream does it.
         """
-        state: _FilterState = cycle.data[self.name]
+        state: SpreadCounts = cycle.data[self.name]
         labels = node.labels
         if other.kind.namespace != pod.kind.namespace:
             return
@@ -243,7 +242,7 @@ class PodTopologySpread:
                 ignored = ~plan.soft_rows.mask
                 scored = rows[~ignored[rows]]
         parts = tuple(
-            _scored(tracked, table, scored, require_all=plan.soft_rows is not None)
+            weighed(tracked, table, scored, require_all=plan.soft_rows is not None)
             for tracked in plan.soft
         )
         cycle.data[self._score_key] = _ScoreState(parts, plan.soft_rows is not None, ignored)
@@ -268,9 +267,10 @@ class PodTopologySpread:
         total: Floats | None = None
         for part in state.parts:
             scores = part.of_rows(nodes, rows)
-            total = scores if total is None else total + scores
+            total = scores if total is None else np.add(total, scores, out=total)
         assert total is not None, "PreScore skips a pod without constraints"
-        rounded = (total + 0.5).astype(np.int64)
+        total += 0.5
+        rounded = total.astype(np.int64)
         if state.ignored is not None:
             rounded[state.ignored[rows]] = 0
         return rounded
@@ -346,157 +346,9 @@ def _keys(constraints: Iterable[Constraint]) -> tuple[str, ...]:
     return tuple(sorted({constraint.topology_key for constraint in constraints}))
 
 
-class _Counted:
-    """A hard constraint and its counts, as PreFilter finds them.
-
-    `changes` are the pods that preemption or a nomination moves, per value of the topology key.
-    """
-
-    __slots__ = ("_lowest", "_two_lowest", "domains", "topology_key", "tracked")
-
-    def __init__(self, tracked: Tracked, domains: DomainCounts) -> None:
-        self.tracked = tracked
-        self.domains = domains
-        self.topology_key = tracked.constraint.topology_key
-        self._lowest = domains.lowest()
-        self._two_lowest: tuple[int, int | None] | None = None
-
-    def of(self, value: str, changes: Mapping[str, int]) -> int:
-        """Matching pods in the domain."""
-        domains = self.domains
-        return int(domains.sums[domains.label.id_of(value)]) + changes.get(value, 0)
-
-    def limit(self, changes: Mapping[str, int]) -> int:
-        """The most pods a domain may have now for one more to go there."""
-        constraint = self.tracked.constraint
-        lowest = 0
-        if self.domains.domain_count >= constraint.min_domains:
-            lowest = self._lowest_with(changes) if changes else self._lowest
-        return constraint.max_skew - self.tracked.self_match + lowest
-
-    def sums(self, changes: Mapping[str, int]) -> Ints:
-        domains = self.domains
-        if not changes:
-            return domains.sums
-        sums = domains.sums.copy()
-        for value, delta in changes.items():
-            number = domains.label.id_of(value)
-            if number >= 0:
-                sums[number] += delta
-        return sums
-
-    def _lowest_with(self, changes: Mapping[str, int]) -> int:
-        if len(changes) > 1:
-            return int(self.sums(changes)[self.domains.present].min())
-        ((value, delta),) = changes.items()
-        now = int(self.domains.sums[self.domains.label.id_of(value)])
-        lowest, next_lowest = self._lowest_two()
-        # The changed domain may be the lowest itself: then the next one is what it compares to.
-        others = next_lowest if now == lowest else lowest
-        return now + delta if others is None else min(others, now + delta)
-
-    def _lowest_two(self) -> tuple[int, int | None]:
-        """The two smallest sums, equal ones counted twice; None for lack of a second domain."""
-        if self._two_lowest is None:
-            sums = self.domains.sums[self.domains.present]
-            if len(sums) > 1:
-                lowest, next_lowest = np.partition(sums, 1)[:2].tolist()
-                self._two_lowest = lowest, next_lowest
-            else:
-                self._two_lowest = int(sums[0]), None
-        return self._two_lowest
-
-
-@dataclass(slots=True)
-class _FilterState:
-    """True until the node table is refreshed; a clone costs no more than its changes."""
-
-    counted: tuple[_Counted, ...]
-    changes: tuple[dict[str, int], ...]
-
-    def clone(self) -> _FilterState:
-        return _FilterState(self.counted, tuple(changes.copy() for changes in self.changes))
-
-
-class _PerNode:
-    """A soft constraint over hosts: each node is its own domain, included or not."""
-
-    __slots__ = ("_base", "_column", "_tracked", "_weight", "topology_key")
-
-    def __init__(self, tracked: Tracked, column: CountColumn, size: int) -> None:
-        self.topology_key = tracked.constraint.topology_key
-        self._tracked = tracked
-        self._column = column
-        self._weight = log(size + 2)
-        self._base = float(tracked.constraint.max_skew - 1)
-
-    def of_node(self, node: NodeInfo, value: str) -> float:
-        return self._tracked.count_on(node) * self._weight + self._base
-
-    def of_rows(self, nodes: NodeTable, rows: Rows | slice) -> Floats:
-        scores: Floats = self._column.per_row[rows] * self._weight + self._base
-        named = nodes.row_set(("has keys", (HOSTNAME,)), has_keys((HOSTNAME,)))
-        if named.count < nodes.node_count:
-            scores[~named.mask[rows]] = 0.0
-        return scores
-
-
-class _PerDomain:
-    """A soft constraint over any other label."""
-
-    __slots__ = ("_base", "_domains", "_empty_value", "_weight", "topology_key")
-
-    def __init__(
-        self, tracked: Tracked, domains: DomainCounts, size: int, unlabelled: int | None
-    ) -> None:
-        self.topology_key = tracked.constraint.topology_key
-        self._domains = domains
-        self._weight = log(size + 2)
-        self._base = float(tracked.constraint.max_skew - 1)
-        self._empty_value = unlabelled
-        """Pods on nodes without the label, where those count for the value ""."""
-
-    def of_node(self, node: NodeInfo, value: str) -> float:
-        domains = self._domains
-        count = int(domains.sums[domains.label.id_of(value)])
-        if value == "" and self._empty_value is not None:
-            count += self._empty_value
-        return count * self._weight + self._base
-
-    def of_rows(self, nodes: NodeTable, rows: Rows | slice) -> Floats:
-        domains = self._domains
-        per_value: Floats = domains.sums * self._weight + self._base
-        if self._empty_value is not None:
-            number = domains.label.id_of("")
-            count = int(domains.sums[number]) + self._empty_value
-            per_value[number] = count * self._weight + self._base
-        per_value[-1] = 0.0
-        return per_value[domains.label.ids[rows]]
-
-
-def _scored(
-    tracked: Tracked, table: NodeTable, rows: Rows, *, require_all: bool
-) -> _PerNode | _PerDomain:
-    """Weigh a soft constraint: the more domains the feasible rows have, the more it counts."""
-    if tracked.constraint.topology_key == HOSTNAME:
-        return _PerNode(tracked, tracked.per_node.ask(table), len(rows))
-    domains = tracked.domains.ask(table)
-    label = domains.label
-    seen = np.zeros(len(label.values) + 1, np.bool_)
-    seen[label.ids[rows]] = True
-    size = int(np.count_nonzero(seen))
-    empty = label.id_of("")
-    if require_all or empty < 0:
-        return _PerDomain(tracked, domains, size, None)
-    # A node without the label counts for the value "", should there be one.
-    size -= int(seen[empty] and seen[-1])
-    outside = domains.rows.mask & (label.ids < 0)
-    return _PerDomain(tracked, domains, size, int(domains.column.per_row[outside].sum()))
-
-
 @dataclass(frozen=True, slots=True)
 class _ScoreState:
-    parts: tuple[_PerNode | _PerDomain, ...]
+    parts: tuple[Part, ...]
     require_all: bool
     ignored: NodeMask | None
     """Rows that lack a key they must have; None: no row does."""

@@ -88,9 +88,9 @@ class BackoffQueue:
         """Put a pod of which something changed where it now belongs in the order."""
         key = queued.info.key
         if key in self._pods:
-            self._pods.update(key, self._order(queued), queued)
+            self._pods.update(key, self._order(queued))
         else:
-            self._errors.update(key, self.expiration_s(queued), queued)
+            self._errors.update(key, self.expiration_s(queued))
 
     def delete(self, key: str) -> QueuedPod | None:
         return self._pods.delete(key) or self._errors.delete(key)

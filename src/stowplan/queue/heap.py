@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar
 T = TypeVar("T")
 
 Entry = tuple[Any, int, str, T]
-"""(order, turn, key, item).  The turn is unique, so keys and items are never compared."""
+"""(order, turn, key, item).  Each item has a turn of its own, so items are never compared."""
 
 GARBAGE_MIN = 64
 """Below this many left-over entries a rebuild is not worth it."""
@@ -56,9 +56,14 @@ class KeyedHeap(Generic[T]):
         if replaced:
             self._tidy()
 
-    def update(self, key: str, order: Any, item: T) -> None:
-        """Change an item that is there; it keeps its turn among equals."""
-        entry = (order, self.entries[key][1], key, item)
+    def update(self, key: str, order: Any) -> None:
+        """Give an item that is there another order; it keeps its turn among equals."""
+        entry = self.entries[key]
+        if entry[0] == order:
+            return
+        # An older entry of the item may be equal to the new one, down to the item, which is
+        # then the same object: tuples do not compare that.
+        entry = (order, *entry[1:])
         self.entries[key] = entry
         heappush(self._heap, entry)
         self._tidy()

@@ -200,7 +200,7 @@ class SchedulingQueue:
         queued.info = new
         self.nominator.update(old, new)
         if new.key in self._active:
-            self._active.update(new.key, self._sort_key(new, queued.timestamp_s), queued)
+            self._active.update(new.key, self._sort_key(new, queued.timestamp_s))
         elif new.key in self._backoff:
             self._backoff.update(queued)
         else:

@@ -56,20 +56,17 @@ class UnschedulablePods:
         True if it is new here.
         """
         key = queued.info.key
-        is_new = key not in self._pods
-        if is_new:
-            self._pods.add(key, queued.waiting_since_s, queued)
-        else:
-            self._pods.update(key, queued.waiting_since_s, queued)
         group_key = (queued.profile, queued.rejectors, queued.gating_plugin)
-        if not is_new:
-            if self._joined[key] == group_key:
-                return False
+        joined = self._joined.get(key)
+        if joined == group_key:
+            return False
+        if joined is not None:
             self._leave_group(key)
         self._turns = queued.waiting_turn = self._turns + 1
+        self._pods.add(key, queued.waiting_since_s, queued)
         self._joined[key] = group_key
         self._groups.setdefault(group_key, {})[key] = queued
-        return is_new
+        return joined is None
 
     def remove(self, key: str) -> QueuedPod | None:
         queued = self._pods.delete(key)

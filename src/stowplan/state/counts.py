@@ -95,6 +95,7 @@ class DomainCounts:
         "column",
         "domain_count",
         "label",
+        "node_count",
         "retired",
         "rows",
         "sums",
@@ -115,6 +116,8 @@ class DomainCounts:
         """The sum of `sums`."""
         self.domain_count = 0
         """Values of the label that nodes of the row set have."""
+        self.node_count = 0
+        """Nodes of the row set that have the label."""
         self.retired = False
         self.used = 0
         self._node_counts: Ints = np.zeros(0, np.int64)
@@ -180,6 +183,7 @@ class DomainCounts:
         self._ids[: len(ids)] = ids
         chosen = np.flatnonzero(ids >= 0)
         chosen_ids = ids[chosen]
+        self.node_count = len(chosen)
         size = len(self._node_counts)
         self._node_counts = np.bincount(chosen_ids, minlength=size)
         # As floats, which are exact below 2**53.
@@ -197,6 +201,7 @@ class DomainCounts:
         if before >= 0:
             self.sums[before] -= count
             self.total -= count
+            self.node_count -= 1
             self._node_counts[before] -= 1
             self.domain_count -= int(self._node_counts[before] == 0)
         if after >= 0:
@@ -204,4 +209,5 @@ class DomainCounts:
             self.total += count
             self.domain_count += int(self._node_counts[after] == 0)
             self._node_counts[after] += 1
+            self.node_count += 1
         self._ids[row] = after

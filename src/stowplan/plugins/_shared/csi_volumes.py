@@ -8,6 +8,9 @@ such a node has no limits either, so the answer here is the same for all nodes.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
+from stowplan.objects.pod import Volume
 from stowplan.objects.storage import (
     CSINode,
     PersistentVolume,
@@ -68,13 +71,21 @@ def inline_volumes(kind: PodKind) -> tuple[CSIVolume, ...]:
     """The in-tree volumes written into the pod; raises `TranslationError`."""
     found: tuple[CSIVolume, ...] | None = kind.kept.get(_KEPT)
     if found is None:
-        plugins = [(plugin_of(volume), volume) for volume in kind.volumes]
-        found = kind.kept[_KEPT] = tuple(
-            (plugin.driver, inline_handle(plugin, volume))
-            for plugin, volume in plugins
-            if plugin is not None and plugin.is_on
-        )
+        found = kind.kept[_KEPT] = tuple(_inline(kind.volumes))
     return found
+
+
+def _inline(volumes: Iterable[Volume]) -> Iterator[CSIVolume]:
+    for volume in volumes:
+        plugin = plugin_of(volume)
+        if plugin is None or not plugin.is_on:
+            continue
+        try:
+            yield plugin.driver, inline_handle(plugin, volume)
+        except TranslationError as cause:
+            raise TranslationError(
+                f"converting volume({volume.name}) from inline to csi: {cause}"
+            ) from cause
 
 
 def inline_of_running(pod: PodInfo) -> tuple[CSIVolume, ...]:

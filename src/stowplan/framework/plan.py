@@ -1,0 +1,47 @@
+"""What a profile does for one kind of pod, worked out once: which plugins must be asked at all.
+
+For most pods most plugins have nothing to say, and that is plain from the pod alone.  A plan
+remembers it, so that an attempt only meets the plugins that matter to it.  Made by `Framework`,
+kept on the `PodKind`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Any
+
+from stowplan.framework.errors import PluginFailed
+from stowplan.framework.plugin import PreFilterResult
+from stowplan.framework.status import Status
+
+PreFilterAnswer = PreFilterResult | Status | None
+
+
+@dataclass(frozen=True, slots=True)
+class PreFilterStep:
+    plugin: Any
+    name: str
+    known: PreFilterAnswer = None
+    """A node-local plugin's answer, the same for every pod of this kind."""
+    asks: bool = True
+    """Whether the plugin must be asked each time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    signature: tuple[Hashable, ...]
+    """Of all node-local plugins; None where a plugin is not node-local for this kind."""
+    skipped: frozenset[str]
+    """Plugins whose PreFilter answers Skip for every pod of this kind."""
+    steps: tuple[PreFilterStep, ...]
+    """PreFilters that have something to say, in order."""
+    data: dict[str, Any]
+    """What node-local plugins wrote into the cycle: true for all pods of this kind."""
+    local_filters: tuple[tuple[int, Any], ...]
+    """(1 + position among the profile's Filter plugins, plugin)"""
+    cluster_filters: tuple[tuple[int, Any], ...]
+    local_scores: tuple[Any, ...]
+    cluster_scores: tuple[Any, ...]
+    score_error: PluginFailed | None
+    """A node-local PreScore that fails: an error once there are nodes to score, not before."""

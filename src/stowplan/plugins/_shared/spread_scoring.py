@@ -1,0 +1,101 @@
+"""Soft spread constraints weighed: what each adds to a node's raw score.
+
+A constraint over many domains weighs more than one over few, by the logarithm of their number
+among the feasible nodes.  Mirrors kube-scheduler's `podtopologyspread/scoring.go`.
+"""
+
+from __future__ import annotations
+
+from math import log
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stowplan.framework.status import Rows
+from stowplan.plugins._shared.spread_constraint import HOSTNAME, Tracked, has_keys
+from stowplan.state.counts import CountColumn, DomainCounts
+from stowplan.state.node_info import NodeInfo
+from stowplan.state.node_table import NodeTable
+
+Floats = NDArray[np.floating[Any]]
+
+
+class PerNode:
+    """A constraint over hosts: each node is its own domain, included or not."""
+
+    __slots__ = ("_base", "_column", "_tracked", "_weight", "topology_key")
+
+    def __init__(self, tracked: Tracked, column: CountColumn, size: int) -> None:
+        self.topology_key = tracked.constraint.topology_key
+        self._tracked = tracked
+        self._column = column
+        self._weight = log(size + 2)
+        self._base = float(tracked.constraint.max_skew - 1)
+
+    def of_node(self, node: NodeInfo, value: str) -> float:
+        return self._tracked.count_on(node) * self._weight + self._base
+
+    def of_rows(self, nodes: NodeTable, rows: Rows | slice) -> Floats:
+        scores: Floats = self._column.per_row[rows] * self._weight
+        scores += self._base
+        named = nodes.row_set(("has keys", (HOSTNAME,)), has_keys((HOSTNAME,)))
+        if named.count < nodes.node_count:
+            scores[~named.mask[rows]] = 0.0
+        return scores
+
+
+class PerDomain:
+    """A constraint over any other label."""
+
+    __slots__ = ("_base", "_domains", "_unlabelled", "_weight", "topology_key")
+
+    def __init__(
+        self, tracked: Tracked, domains: DomainCounts, size: int, unlabelled: int = 0
+    ) -> None:
+        self.topology_key = tracked.constraint.topology_key
+        self._domains = domains
+        self._weight = log(size + 2)
+        self._base = float(tracked.constraint.max_skew - 1)
+        self._unlabelled = unlabelled
+        """Pods on nodes without the label, which count for the value ""."""
+
+    def of_node(self, node: NodeInfo, value: str) -> float:
+        domains = self._domains
+        count = int(domains.sums[domains.label.id_of(value)])
+        if value == "":
+            count += self._unlabelled
+        return count * self._weight + self._base
+
+    def of_rows(self, nodes: NodeTable, rows: Rows | slice) -> Floats:
+        sums, label = self._domains.sums, self._domains.label
+        if self._unlabelled:
+            sums = sums.copy()
+            sums[label.id_of("")] += self._unlabelled
+        per_value: Floats = sums * self._weight + self._base
+        per_value[-1] = 0.0
+        return per_value[label.ids[rows]]
+
+
+Part = PerNode | PerDomain
+
+
+def weighed(tracked: Tracked, table: NodeTable, rows: Rows, *, require_all: bool) -> Part:
+    """`rows` are the feasible ones; without `require_all` some may lack the label."""
+    if tracked.constraint.topology_key == HOSTNAME:
+        return PerNode(tracked, tracked.per_node.ask(table), len(rows))
+    domains = tracked.domains.ask(table)
+    label = domains.label
+    empty = label.id_of("")
+    if len(rows) == table.node_count == domains.rows.count and empty < 0:
+        # All nodes: how many domains they have is known.
+        return PerDomain(tracked, domains, domains.domain_count + (domains.node_count < len(rows)))
+    seen = np.zeros(len(label.values) + 1, np.bool_)
+    seen[label.ids[rows]] = True
+    size = int(np.count_nonzero(seen))
+    if require_all or empty < 0:
+        return PerDomain(tracked, domains, size)
+    # A node without the label counts for the value "", should there be one.
+    size -= int(seen[empty] and seen[-1])
+    outside = domains.rows.mask & (label.ids < 0)
+    return PerDomain(tracked, domains, size, int(domains.column.per_row[outside].sum()))

@@ -1,0 +1,1 @@
+"""The port's clients: reflectors and informers."""

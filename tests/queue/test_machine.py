@@ -1,0 +1,265 @@
+"""Random operations on the queue and on its plain model: the same pods in the same places.
+
+After every step both know the same pods in the same places, whatever is popped is the same, the
+gauges tell what is there, and nothing is lost or there twice.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import count
+from typing import Any
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from stowplan.framework.events import (
+    FORCE_ACTIVATE,
+    UNSCHEDULABLE_TIMEOUT,
+    Action,
+    ClusterEvent,
+    Hint,
+    Resource,
+    on,
+)
+from stowplan.framework.plugin import Nominate
+from stowplan.objects.pod import Pod
+from stowplan.queue import QueuedPod
+from stowplan.state.pod_info import PodInfo
+from tests.queue.builders import (
+    NODE_ADD,
+    NODE_DELETE,
+    NODE_LABEL,
+    POD_DELETE,
+    PROFILE,
+    GatePlugin,
+    Harness,
+    Plugin,
+    annotated,
+    boom,
+    nominated_to,
+    pod,
+    relabelled,
+)
+from tests.queue.model import Model, Waiting
+
+
+def for_whom(pod: Pod, old: Any, new: Any) -> Hint:
+    """The new object says whom it helps."""
+    return Hint.QUEUE if pod.metadata.uid in new else Hint.SKIP
+
+
+FAILING = ClusterEvent(Resource.NODE, Action.UPDATE_NODE_CONDITION)
+EVENTS = [NODE_ADD, NODE_LABEL, NODE_DELETE, POD_DELETE, FAILING, FORCE_ACTIVATE]
+REJECTORS = ["Fit", "Labels", "OwnLabel", "AnyUpdate", "Deaf"]
+NODES = ["node-1", "node-2"]
+
+
+def plugins() -> list[Any]:
+    return [
+        GatePlugin("GateOne", events=[on(Resource.NODE, Action.UPDATE_NODE_LABEL)]),
+        GatePlugin("GateTwo", events=[on(Resource.POD, Action.UPDATE_POD_LABEL)]),
+        Plugin("Fit", [on(Resource.NODE, Action.ADD | Action.UPDATE_NODE_TAINT, for_whom)]),
+        Plugin(
+            "Labels",
+            [
+                on(Resource.NODE, Action.UPDATE_NODE_LABEL),
+                on(Resource.POD, Action.DELETE),
+                on(Resource.NODE, Action.UPDATE_NODE_CONDITION, boom),
+            ],
+        ),
+        Plugin("OwnLabel", [on(Resource.POD, Action.UPDATE_POD_LABEL)]),
+        Plugin("AnyUpdate", [on(Resource.POD, Action.UPDATE)]),
+        Plugin("Deaf"),
+    ]
+
+
+class QueueMachine(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.cluster: dict[str, PodInfo] = {}
+        """The pods there are, as an informer would have them, by `namespace/name`."""
+        self.plugins = plugins()
+        self.h = Harness(*self.plugins, live_pod=self.cluster.get)
+        self.queue = self.h.queue
+        gates = [plugin for plugin in self.plugins if isinstance(plugin, GatePlugin)]
+        registrations = {plugin.name: list(plugin.events) for plugin in self.plugins}
+        self.gates = gates
+        self.model = Model(self.h.clock.now, gates, registrations, self.cluster.get)
+        self.flying: list[tuple[QueuedPod, Waiting]] = []
+        self.landed: list[tuple[QueuedPod, Waiting]] = []
+        """Past `done`: binding, which may still fail."""
+        self.serial = count(1)
+
+    def some_pod(self, data: st.DataObject) -> PodInfo:
+        return self.cluster[data.draw(st.sampled_from(sorted(self.cluster)))]
+
+    def replace(self, old: PodInfo, new: PodInfo) -> None:
+        self.cluster[new.key] = new
+        self.queue.update(old, new)
+        self.model.update(old, new)
+
+    def popped(self, queued: QueuedPod | None, waiting: Waiting | None) -> None:
+        if queued is None or waiting is None:
+            assert queued is waiting
+            return
+        assert queued.info is waiting.info
+        assert queued.attempts == waiting.attempts
+        assert queued.timestamp_s == waiting.timestamp_s
+        assert queued.unschedulable_plugins == waiting.unschedulable
+        assert queued.pending_plugins == waiting.pending
+        assert queued.gating_plugin == ""
+        self.flying.append((queued, waiting))
+
+    @rule(
+        priority=st.integers(0, 2),
+        nominated=st.sampled_from(["", "", *NODES]),
+        closed=st.sampled_from([None, None, None, 0, 1]),
+    )
+    def add(self, priority: int, nominated: str, closed: int | None) -> None:
+        info = pod(f"pod-{next(self.serial)}", priority=priority, nominated=nominated)
+        self.cluster[info.key] = info
+        if closed is not None:
+            self.gates[closed].closed_to.add(info.uid)
+        self.queue.add(info)
+        self.model.add(info)
+
+    @precondition(lambda self: self.cluster)
+    @rule(data=st.data())
+    def add_again(self, data: st.DataObject) -> None:
+        info = self.some_pod(data)
+        self.queue.add(info)
+        self.model.add(info)
+
+    @precondition(lambda self: self.cluster)
+    @rule(data=st.data(), change=st.sampled_from(["label", "annotation", "nomination"]))
+    def update(self, data: st.DataObject, change: str) -> None:
+        old = self.some_pod(data)
+        if change == "label":
+            new = relabelled(old, serial=str(next(self.serial)))
+        elif change == "annotation":
+            new = annotated(old)
+        else:
+            new = nominated_to(old, data.draw(st.sampled_from(["", *NODES])))
+        self.replace(old, new)
+
+    @precondition(lambda self: self.cluster)
+    @rule(data=st.data())
+    def recreate(self, data: st.DataObject) -> None:
+        old = self.some_pod(data)
+        name = old.pod.metadata.name
+        self.replace(old, pod(name, uid=f"{name}-{next(self.serial)}", priority=old.priority))
+
+    @precondition(lambda self: self.cluster)
+    @rule(data=st.data())
+    def delete(self, data: st.DataObject) -> None:
+        info = self.some_pod(data)
+        del self.cluster[info.key]
+        self.queue.delete(info)
+        self.model.delete(info)
+
+    @rule()
+    def pop(self) -> None:
+        expected = self.model.pop()
+        assert self.queue.has_next or expected is None
+        self.popped(self.queue.pop(), expected)
+
+    @precondition(lambda self: self.cluster)
+    @rule(data=st.data())
+    def pop_specific(self, data: st.DataObject) -> None:
+        info = self.some_pod(data)
+        self.popped(self.queue.pop_specific(info), self.model.pop_specific(info))
+
+    @precondition(lambda self: self.flying)
+    @rule(
+        data=st.data(),
+        rejectors=st.lists(st.sampled_from(REJECTORS), max_size=2),
+        pending=st.lists(st.sampled_from(REJECTORS), max_size=1),
+        after_done=st.booleans(),
+    )
+    def fail(
+        self, data: st.DataObject, rejectors: list[str], pending: list[str], after_done: bool
+    ) -> None:
+        attempts = self.landed if after_done and self.landed else self.flying
+        queued, waiting = attempts.pop(data.draw(st.integers(0, len(attempts) - 1)))
+        uid = queued.info.uid
+        live = self.cluster.get(queued.info.key)
+        if live is None or live.uid != uid:
+            self.queue.done(uid)
+            self.model.done(uid)
+            return
+        queued.info = waiting.info = live
+        unschedulable = frozenset(rejectors) | frozenset(pending)
+        queued.set_rejectors(unschedulable, frozenset(pending))
+        present = self.model.find(live.key) is not None
+        problem = self.queue.add_unschedulable_if_not_present(queued)
+        self.model.fail(waiting, unschedulable, frozenset(pending))
+        assert bool(problem) == present
+
+    @precondition(lambda self: self.flying)
+    @rule(data=st.data())
+    def done(self, data: st.DataObject) -> None:
+        attempt = self.flying.pop(data.draw(st.integers(0, len(self.flying) - 1)))
+        self.queue.done(attempt[0].info.uid)
+        self.model.done(attempt[0].info.uid)
+        self.landed.append(attempt)
+
+    @precondition(lambda self: self.cluster)
+    @rule(data=st.data())
+    def activate(self, data: st.DataObject) -> None:
+        infos = [self.some_pod(data), self.some_pod(data), pod("unknown")]
+        self.queue.activate(infos)
+        for info in infos:
+            self.model.activate_or_log(info, FORCE_ACTIVATE)
+
+    @rule(data=st.data(), event=st.sampled_from(EVENTS), priority_max=st.integers(0, 3))
+    def move_all(self, data: st.DataObject, event: ClusterEvent, priority_max: int) -> None:
+        new: Any = None
+        if not event.is_wildcard:
+            uids = sorted(info.uid for info in self.cluster.values())
+            new = data.draw(st.frozensets(st.sampled_from(uids))) if uids else frozenset()
+
+        def important_enough(info: PodInfo) -> bool:
+            return info.priority <= priority_max
+
+        pre_check = important_enough if priority_max < 3 else None
+        self.queue.move_all(event, None, new, pre_check)
+        self.model.move_all(event, new, pre_check)
+
+    @precondition(lambda self: self.cluster)
+    @rule(data=st.data(), gate=st.integers(0, 1))
+    def turn_the_key(self, data: st.DataObject, gate: int) -> None:
+        self.gates[gate].closed_to ^= {self.some_pod(data).uid}
+
+    @precondition(lambda self: self.cluster)
+    @rule(data=st.data(), node=st.sampled_from([None, "", *NODES]))
+    def nominate(self, data: st.DataObject, node: str | None) -> None:
+        info = self.some_pod(data)
+        nominate = None if node is None else Nominate(node)
+        self.queue.nominator.add(info, nominate)
+        self.model.nominate(info, nominate)
+
+    @rule(quarters=st.sampled_from([1, 2, 3, 4, 8, 20, 41, 1204]))
+    def tick(self, quarters: int) -> None:
+        self.h.tick(quarters / 4)
+
+    @rule()
+    def flush_backoff(self) -> None:
+        self.queue.flush_backoff()
+        self.model.flush_backoff()
+
+    @rule()
+    def flush_unschedulable(self) -> None:
+        self.queue.flush_unschedulable()
+        self.model.flush_unschedulable(UNSCHEDULABLE_TIMEOUT)
+
+    @rule()
+    def wake_up(self) -> None:
+        """The promised moment is the first one at which a flush changes anything."""
+        self.queue.flush()
+        self.model.flush_backoff()
+        wakeup_s = self.queue.next_wakeup_s()
+        if wakeup_s is None:
+            assert self.queue.pending_counts()["backoff"] == 0
+            return
+        self.model.flush_unschedulable(UNSCHEDULABLE_TIMEOUT)
