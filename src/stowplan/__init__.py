@@ -6,6 +6,26 @@ The public API.  Importing it is cheap: what it exports is loaded on first use, 
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from stowplan._version import __version__
 
-__all__ = ["__version__"]
+if TYPE_CHECKING:
+    from stowplan.core.decision import Decision
+    from stowplan.offline import dry_run
+
+__all__ = ["Decision", "__version__", "dry_run"]
+
+_HOMES = {"Decision": "stowplan.core.decision", "dry_run": "stowplan.offline"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'stowplan' has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(_HOMES[name]), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

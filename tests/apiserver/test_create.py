@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from stowplan.errors import AlreadyExists, BadRequest, Forbidden, Invalid, NotFound
-from stowplan.objects.api import Create
+from stowplan.objects.api import Bind, Create
 from stowplan.objects.base import ObjectMeta
 from stowplan.objects.kinds import JOB, NAMESPACE, NODE, POD, PRIORITY_CLASS
 from stowplan.objects.pod import Pod, PodStatus
-from stowplan.objects.workloads import Job, WorkloadSpec
+from stowplan.objects.workloads import Job, JobSpec
 from tests.apiserver.things import (
     START,
     bind,
@@ -159,16 +159,13 @@ def test_two_stores_with_one_seed_are_equal_and_with_two_are_not() -> None:
             "resourceVersion should not be set on objects to be created",
             id="resource-version",
         ),
-        pytest.param(5, "the body must be an object", id="number"),
+        pytest.param(5, "the body must be an object, not int", id="number"),
+        pytest.param(Job(), "the body must be an object, not Job", id="another-struct"),
     ],
 )
 def test_a_malformed_body_is_a_bad_request(body: Any, message: str) -> None:
     with pytest.raises(BadRequest, match=message):
-        create(
-            new_store(), POD, body if isinstance(body, dict) else {"metadata": {}} | {"x": 1}
-        ) if (isinstance(body, dict)) else new_store().execute(
-            Create(POD, "default", {"metadata": body})
-        )
+        create(new_store(), POD, body)
 
 
 def test_a_namespace_that_is_missing_is_not_found() -> None:
@@ -200,8 +197,6 @@ def test_a_namespace_carries_its_name_as_a_label() -> None:
 def test_nothing_new_in_a_namespace_that_is_being_deleted() -> None:
     store = new_store(create_namespaces=True)
     create(store, POD, make_pod(namespace="team"), "team")
-    from stowplan.objects.api import Bind
-
     store.execute(Bind("team", "p", "", "n"))
     delete(store, NAMESPACE, "team")
 
@@ -238,7 +233,7 @@ def test_a_job_selects_its_pods_by_its_uid(typed: bool) -> None:
     template = {"spec": {"containers": [{"name": "c", "image": "i"}], "restartPolicy": "Never"}}
     body: Any = {"metadata": {"name": "j"}, "spec": {"template": template}}
     if typed:
-        body = Job(metadata=ObjectMeta(name="j"), spec=WorkloadSpec(template=template))  # type: ignore[arg-type]
+        body = Job(metadata=ObjectMeta(name="j"), spec=JobSpec(template=template))
 
     job = create(store, JOB, body)
 

@@ -1,6 +1,6 @@
 """Decide the golden scenarios and say where we differ from the real kube-scheduler.
 
-    python -m tests.conformance.run_golden [FAMILY...]
+python -m tests.conformance.run_golden [FAMILY...]
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from random import Random
 from typing import Any
 
 from stowplan.config import load_config
@@ -33,7 +34,9 @@ def scenarios(family: str) -> Iterator[dict[str, Any]]:
 def decide(scenario: dict[str, Any]) -> list[dict[str, Any]]:
     objects = [decode(item, scenario["name"]) for item in scenario["cluster"]["items"]]
     config = load_config(scenario["config"]) if scenario["config"] else None
-    run = DryRun([o for o in objects if o is not None], config=config, tie_break="name", seed=0)
+    run = DryRun(
+        [o for o in objects if o is not None], config=config, tie_break="name", random=Random(0)
+    )
     wanted = len(scenario["expected"])
     decisions = []
     for decision in run.decide():

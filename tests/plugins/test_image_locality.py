@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stowplan.framework.plugin import PluginSet
+from stowplan.framework.runtime import Framework
 from stowplan.objects.node import Node
 from stowplan.objects.pod import Pod
 from stowplan.plugins.image_locality import ImageLocality
+from stowplan.plugins.priority_sort import PrioritySort
 from tests.builders import World, info, node, pod
 from tests.plugins.asking import scores
 
@@ -82,6 +86,27 @@ def test_signature_follows_the_number_of_nodes_where_an_image_is_there() -> None
     assert before[0] != after[0]
     assert before[1] == after[1]
     assert plugin.signature(info(running("app", "app"))) != after[0]
+
+
+def test_kept_scores_follow_the_number_of_nodes() -> None:
+    world = World(holding("a", app=500))
+    plugins = PluginSet(
+        PrioritySort(None, world.handle),
+        score=(ImageLocality(None, world.handle),),
+        weights={"ImageLocality": 1},
+    )
+    framework = Framework("default", plugins, world.handle)
+    wanting = info(running("app"))
+
+    def score_of_a() -> int:
+        cycle = world.cycle()
+        found = framework.find_feasible(cycle, wanting)
+        board = framework.score(cycle, wanting, found, np.flatnonzero(found.mask))
+        return int(board.total[0])
+
+    assert score_of_a() == 48
+    world.add(node("b"))
+    assert score_of_a() == 23
 
 
 NAMES = ["app", "db", "web"]

@@ -47,7 +47,7 @@ class Waiting:
         count = self.errors or self.rejections
         if count == 0:
             return -1.0
-        return floor(self.timestamp_s + min(2 ** (count - 1), 10))
+        return floor(self.timestamp_s + min(2.0 ** (count - 1), 10.0))
 
 
 def covers(registered: ClusterEvent, event: ClusterEvent) -> bool:
@@ -71,14 +71,17 @@ class Model:
     """Uid -> how long the log was when it left."""
     log: list[tuple[ClusterEvent, Any, Any]] = field(default_factory=list)
     nominated: dict[str, str] = field(default_factory=dict)
+    start_s: float = 0.0
+    check_count: int = 0
+
+    def __post_init__(self) -> None:
+        self.start_s = self.now()
 
     def places(self) -> list[tuple[str, str]]:
         found = [(uid, "in flight") for uid in self.flying]
         found += [(w.info.uid, "active") for w in self.active]
         found += [(w.info.uid, "backoff") for w in self.backoff]
-        found += [
-            (w.info.uid, "gated" if w.gate else "unschedulable") for w in self.unschedulable
-        ]
+        found += [(w.info.uid, "gated" if w.gate else "unschedulable") for w in self.unschedulable]
         return sorted(found)
 
     def kept_events(self) -> list[ClusterEvent]:
@@ -233,6 +236,20 @@ class Model:
 
     # Time passes.
 
+    def flush(self, event: ClusterEvent) -> None:
+        self.flush_backoff()
+        if self.now() >= self.start_s + 30 * (self.check_count + 1):
+            self.flush_unschedulable(event)
+
+    def next_wakeup_s(self) -> float | None:
+        moments = [w.expiration_s() + 1 for w in self.backoff]
+        for waiting in self.unschedulable:
+            check = self.check_count + 1
+            while not self.start_s + 30 * check - waiting.since_s > 300:
+                check += 1
+            moments.append(self.start_s + 30 * check)
+        return min(moments, default=None)
+
     def flush_backoff(self) -> None:
         over = [w for w in self.backoff if w.expiration_s() < floor(self.now())]
         rejected = [w for w in over if w.rejectors]
@@ -242,6 +259,8 @@ class Model:
             self.enter_active(waiting, "BackoffComplete")
 
     def flush_unschedulable(self, event: ClusterEvent) -> None:
+        while self.now() >= self.start_s + 30 * (self.check_count + 1):
+            self.check_count += 1
         due = [w for w in self.unschedulable if self.now() - w.since_s > 300]
         due.sort(key=lambda w: w.since_s)
         for waiting in due:

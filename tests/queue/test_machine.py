@@ -11,7 +11,13 @@ from itertools import count
 from typing import Any
 
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+)
 
 from stowplan.framework.events import (
     FORCE_ACTIVATE,
@@ -100,8 +106,8 @@ class QueueMachine(RuleBasedStateMachine):
         self.model.update(old, new)
 
     def popped(self, queued: QueuedPod | None, waiting: Waiting | None) -> None:
+        assert (queued is None) == (waiting is None)
         if queued is None or waiting is None:
-            assert queued is waiting
             return
         assert queued.info is waiting.info
         assert queued.attempts == waiting.attempts
@@ -123,6 +129,11 @@ class QueueMachine(RuleBasedStateMachine):
             self.gates[closed].closed_to.add(info.uid)
         self.queue.add(info)
         self.model.add(info)
+
+    @initialize(pod_count=st.integers(1, 4))
+    def start_with_some(self, pod_count: int) -> None:
+        for priority in range(pod_count):
+            self.add(priority % 3, "", None)
 
     @precondition(lambda self: self.cluster)
     @rule(data=st.data())
@@ -254,12 +265,65 @@ class QueueMachine(RuleBasedStateMachine):
         self.model.flush_unschedulable(UNSCHEDULABLE_TIMEOUT)
 
     @rule()
-    def wake_up(self) -> None:
-        """The promised moment is the first one at which a flush changes anything."""
+    def flush(self) -> None:
         self.queue.flush()
-        self.model.flush_backoff()
+        self.model.flush(UNSCHEDULABLE_TIMEOUT)
+
+    @rule()
+    def wake_up(self) -> None:
+        """Do as a driver does: sleep until something is due, then flush."""
         wakeup_s = self.queue.next_wakeup_s()
+        assert wakeup_s == self.model.next_wakeup_s()
         if wakeup_s is None:
-            assert self.queue.pending_counts()["backoff"] == 0
             return
-        self.model.flush_unschedulable(UNSCHEDULABLE_TIMEOUT)
+        self.h.clock.now_s = max(self.h.clock.now_s, wakeup_s)
+        self.flush()
+        assert self.queue.next_wakeup_s() != wakeup_s, "it was for nothing"
+
+    @invariant()
+    def every_pod_is_where_it_should_be(self) -> None:
+        assert sorted(self.queue.places()) == self.model.places()
+        waiting = self.model.active + self.model.backoff + self.model.unschedulable
+        assert Counter(info.uid for info in self.queue.pending_pods()[0]) == Counter(
+            w.info.uid for w in waiting
+        )
+        assert len({w.info.key for w in waiting}) == len(waiting), "a pod waits twice"
+
+    @invariant()
+    def nothing_is_lost(self) -> None:
+        """A pod of the cluster waits, is in flight, or is past `done`."""
+        known = {uid for uid, _ in self.queue.places()}
+        known |= {queued.info.uid for queued, _ in self.landed}
+        assert {info.uid for info in self.cluster.values()} <= known
+
+    @invariant()
+    def gauges_tell_what_is_there(self) -> None:
+        metrics = self.queue.metrics
+        waiting = self.model.active + self.model.backoff + self.model.unschedulable
+        rejectors = Counter((plugin, PROFILE) for w in waiting for plugin in w.rejectors)
+        assert +Counter(metrics.unschedulable_pods) == rejectors
+        kept = Counter(event.label for event in self.model.kept_events())
+        kept["PodPopped"] = len(self.model.flying)
+        assert +Counter(metrics.inflight_events) == +kept
+
+    @invariant()
+    def nominations_agree(self) -> None:
+        nominator = self.queue.nominator
+        assert nominator.node_of == self.model.nominated
+        assert {
+            info.uid: node for node in nominator.nodes() for info in nominator.pods_for_node(node)
+        } == self.model.nominated
+
+    def teardown(self) -> None:
+        """What is left comes out in the same order."""
+        for _ in range(1000):
+            expected = self.model.pop()
+            self.popped(self.queue.pop(), expected)
+            if expected is None:
+                break
+        for queued, _ in self.flying:
+            self.queue.done(queued.info.uid)
+        assert self.queue._in_flight.event_count == 0
+
+
+TestQueue = QueueMachine.TestCase

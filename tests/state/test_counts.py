@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,8 +16,10 @@ from stowplan.state import count_index, counts
 from stowplan.state.count_index import CountQuery, DomainQuery
 from stowplan.state.node_info import NodeInfo
 from stowplan.state.node_table import NodeTable, Rows
-from stowplan.state.pod_info import PodKind
-from stowplan.state.row_set import ALL_NODES, Mask, all_nodes
+from stowplan.state.pod_info import PodInfo, PodKind
+from stowplan.state.pod_sorts import NO_PODS, PodsCarrying, PodsMatching, PodSort
+from stowplan.state.pod_table import TermUse
+from stowplan.state.row_set import ALL_NODES, Mask, Member, all_nodes
 from tests.builders import World, node, pod
 
 ZONE = "zone"
@@ -24,12 +27,23 @@ HOSTNAME = "kubernetes.io/hostname"
 WEB, DB = selector_from_map({"app": "web"}), selector_from_map({"app": "db"})
 
 
-def count_web(kind: PodKind) -> int:
-    return int(not kind.terminating and WEB.matches(kind.labels))
-
-
-def count_db_twice(kind: PodKind) -> int:
-    return 2 * int(DB.matches(kind.labels))
+DISLIKES_DB = {
+    "podAntiAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": [
+            {"topologyKey": ZONE, "labelSelector": {"matchLabels": {"app": "db"}}}
+        ]
+        * 2
+    }
+}
+SORTS: dict[str, PodSort] = {
+    "web": PodsMatching(frozenset({(frozenset({"default"}), WEB)}), with_terminating=False),
+    "db": PodsMatching(frozenset({(None, DB)})),
+    "dislikes db": PodsCarrying(
+        "required_anti_affinity",
+        PodInfo(pod(spec={"affinity": DISLIKES_DB})).kind.required_anti_affinity[0],
+    ),
+    "nothing": NO_PODS,
+}
 
 
 def ssd_nodes(table: NodeTable, rows: Rows) -> Mask:
@@ -39,8 +53,7 @@ def ssd_nodes(table: NodeTable, rows: Rows) -> Mask:
     )
 
 
-WEIGHTS = {"web": count_web, "db": count_db_twice}
-MEMBERS = {
+MEMBERS: dict[str, tuple[Member, Callable[[NodeInfo], bool]]] = {
     ALL_NODES: (all_nodes, lambda info: True),
     "ssd": (ssd_nodes, lambda info: info.labels.get("disk") == "ssd"),
 }
@@ -48,20 +61,31 @@ MEMBERS = {
 
 class Queries:
     def __init__(self) -> None:
-        self.columns = {name: CountQuery(name, weigh) for name, weigh in WEIGHTS.items()}
+        self.columns = {name: CountQuery(sort) for name, sort in SORTS.items()}
         self.domains = {
-            (name, key, rows_key): DomainQuery(name, weigh, key, rows_key, member)
-            for name, weigh in WEIGHTS.items()
+            (name, key, rows_key): DomainQuery(sort, key, rows_key, member)
+            for name, sort in SORTS.items()
             for key in (ZONE, HOSTNAME)
             for rows_key, (member, _) in MEMBERS.items()
         }
+
+
+def weigh(name: str, kind: PodKind) -> int:
+    app = kind.labels.get("app")
+    if name == "web":
+        return int(app == "web" and kind.namespace == "default" and not kind.terminating)
+    if name == "db":
+        return int(app == "db")
+    if name == "dislikes db":
+        return 2 * int(app == "shy" and kind.namespace == "default")
+    return 0
 
 
 def recount(infos: list[NodeInfo], name: str, key: str, rows_key: str) -> dict[str, int]:
     sums: Counter[str] = Counter()
     for info in infos:
         if key in info.labels and MEMBERS[rows_key][1](info):
-            sums[info.labels[key]] += sum(WEIGHTS[name](p.kind) for p in info.pods.values())
+            sums[info.labels[key]] += sum(weigh(name, p.kind) for p in info.pods.values())
     return dict(sums)
 
 
@@ -71,18 +95,17 @@ def check(world: World, queries: Queries) -> None:
     for name, asked in queries.columns.items():
         per_row = asked.ask(table).per_row
         for info in infos:
-            wanted = sum(WEIGHTS[name](p.kind) for p in info.pods.values())
-            assert per_row[info.row] == wanted
+            assert per_row[info.row] == sum(weigh(name, p.kind) for p in info.pods.values())
         assert not per_row[~table.alive].any()
     for (name, key, rows_key), query in queries.domains.items():
         found = query.ask(table)
         wanted = recount(infos, name, key, rows_key)
-        present = {found.label.values[n]: int(found.sums[n]) for n in found.present}
+        present = {found.label.values[n]: int(found.sums[n]) for n in found.domains.present}
         assert present == wanted
         assert found.total == sum(wanted.values()) == found.sums.sum()
-        assert found.domain_count == len(wanted)
+        assert found.domains.domain_count == len(wanted)
         chosen = [info for info in infos if key in info.labels and MEMBERS[rows_key][1](info)]
-        assert found.node_count == len(chosen)
+        assert found.domains.node_count == len(chosen)
         assert found.lowest() == min(wanted.values(), default=0)
         assert found.sums[-1] == 0
         assert len(found.sums) == len(found.label.values) + 1
@@ -101,9 +124,13 @@ def apply(world: World, op: tuple[Any, ...]) -> None:
         if known is not None and known.node is not None:
             cache.remove_node(name)
     elif what == "pod":
-        labels = {"app": ("web", "db", "other")[choice % 3]}
+        labels = {"app": ("web", "db", "shy")[choice % 3]}
         terminating = {"deletionTimestamp": "2026-01-01T00:00:00Z"} if choice > 9 else {}
-        cache.add_pod(pod(node=name, labels=labels, metadata=terminating))
+        spec = {"affinity": DISLIKES_DB} if labels["app"] == "shy" else {}
+        namespace = "other" if choice % 5 == 0 else "default"
+        cache.add_pod(
+            pod(node=name, namespace=namespace, labels=labels, spec=spec, metadata=terminating)
+        )
     elif what == "ended":
         uids = cache.pod_uids()
         if uids:
@@ -156,13 +183,17 @@ def test_a_table_that_grows_keeps_its_counts() -> None:
 
 
 def test_counts_that_were_dropped_are_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(count_index, "_COLUMNS_MAX", 4)
-    monkeypatch.setattr(count_index, "_DOMAINS_MAX", 4)
+    monkeypatch.setattr(count_index, "_COUNTS_MIN", 4)
+    monkeypatch.setattr(count_index, "_BYTES_MAX", 0)
+    monkeypatch.setattr(count_index, "_DOMAINS_MAX", 3)
     world, queries = (
         World(node("n0", labels={ZONE: "a"}), pod(node="n0", labels={"app": "web"})),
         Queries(),
     )
-    others = [DomainQuery(("other", n), count_web, ZONE) for n in range(9)]
+    others = [
+        DomainQuery(PodsMatching(frozenset({(frozenset({"default", f"ns{n}"}), WEB)})), ZONE)
+        for n in range(9)
+    ]
     check(world, queries)
 
     for other in others:
@@ -171,7 +202,8 @@ def test_counts_that_were_dropped_are_made_again(monkeypatch: pytest.MonkeyPatch
 
     check(world, queries)
     assert len(world.table.counts._columns) <= 4
-    assert len(world.table.counts._domains) <= 4
+    assert len(world.table.counts._domain_counts) <= 4
+    assert len(world.table.counts._domains) <= 3
 
 
 def test_a_label_whose_values_are_numbered_anew(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -195,3 +227,40 @@ def test_two_tables_may_hold_the_same_kind_of_pod() -> None:
     assert [
         q.columns["web"].ask(w.table).per_row.tolist() for w, q in zip(worlds, queries, strict=True)
     ] == [[3], [2]]
+
+
+def test_terms_in_use_are_found_by_the_pods_they_match() -> None:
+    def carrier(term: dict[str, Any]) -> PodInfo:
+        stanza = {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": ZONE, **term}]}
+        return PodInfo(pod(spec={"affinity": {"podAntiAffinity": stanza}}))
+
+    apps = {"matchExpressions": [{"key": "app", "operator": "In", "values": ["web", "db"]}]}
+    carriers = [
+        carrier({"labelSelector": {"matchLabels": {"app": "web"}}}),
+        carrier({"labelSelector": {"matchLabels": {"app": "web"}}, "namespaces": ["a", "b"]}),
+        carrier({"labelSelector": apps, "namespaceSelector": {"matchLabels": {"team": "x"}}}),
+        carrier({"labelSelector": apps, "namespaceSelector": {}}),
+        carrier({"labelSelector": {}}),
+        carrier({}),
+    ]
+    terms = [c.kind.required_anti_affinity[0] for c in carriers]
+    use = TermUse()
+    for term in (*terms, *terms):
+        use.add(term, 1)
+
+    for namespace, labels, namespace_labels in (
+        ("default", {"app": "web", "tier": "front"}, {}),
+        ("default", {"app": "db"}, {"team": "x"}),
+        ("b", {"app": "web"}, {"team": "x"}),
+        ("c", {}, {}),
+    ):
+        kind = PodInfo(pod(namespace=namespace, labels=labels)).kind
+        wanted = {t for t in terms if t.matches(namespace, labels, namespace_labels)}
+        found = use.matching(kind, namespace_labels)
+        assert set(found) == wanted
+        assert len(found) == len(wanted)
+
+    for term in (*terms, *terms):
+        use.add(term, -1)
+    assert not use.terms
+    assert not use._at

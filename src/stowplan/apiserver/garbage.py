@@ -148,7 +148,8 @@ class Garbage:
         ]
 
     def _finish_namespace(self, name: str) -> None:
-        if self._contents(name):
+        # A table has no entry for a namespace without objects.
+        if any(name in table.objects for table in self._ledger.tables.values()):
             return
         self._terminating.discard(name)
         if self._ledger.tables[NAMESPACE.struct].find("", name) is not None:

@@ -116,14 +116,14 @@ class Writer:
         kind, body = request.kind, request.body
         if self._create_namespaces and kind.namespaced:
             self._make_namespace(request.namespace)
-        if isinstance(body, dict):
+        if not isinstance(body, kind.struct):
             return self._create_from_data(kind, request.namespace, body)
         if kind is JOB:
             # Its selector is made from its uid, in the pod template, which is JSON data.
             return self._create_from_data(kind, request.namespace, join(body, None))
         return self._create(kind, request.namespace, body, None)
 
-    def _create_from_data(self, kind: Kind, namespace: str, body: dict[str, Any]) -> KubeObject:
+    def _create_from_data(self, kind: Kind, namespace: str, body: Any) -> KubeObject:
         check_body(kind, body)
         data = clean_body(kind, body)
         if kind is JOB:

@@ -61,6 +61,7 @@ class LeaderElector:
         self._observed_at_s = 0.0
         self._lease: Lease | None = None
         self._renewed_at_s = 0.0
+        self._sent_at_s = 0.0
         self._turn = 0
         """Counts what was started; answers and timers of an earlier turn are dropped."""
         self._stopped = False
@@ -127,6 +128,7 @@ class LeaderElector:
                 api_version=LEASE.api_version, kind=LEASE.name, metadata=metadata, spec=spec
             )
             request = Create(LEASE, self._config.namespace, lease)
+            self._sent_at_s = self._clock.now()
             self._cluster.call(request, self._current(self._written))
             return
         if not isinstance(answer, Lease):
@@ -147,7 +149,8 @@ class LeaderElector:
 
     def _succeeded(self, lease: Lease) -> None:
         self._observe(lease)
-        self._renewed_at_s = self._clock.now()
+        # From when it was asked for, not answered: others count from when it was written.
+        self._renewed_at_s = self._sent_at_s
         if not self.is_leader:
             self.is_leader = True
             self._on_started()
@@ -173,7 +176,8 @@ class LeaderElector:
             if self.is_leader and self._renewed_at_s == renewed_at_s:
                 self._lose()
 
-        self._call_later(self._config.renew_deadline_s, check)
+        due_s = renewed_at_s + self._config.renew_deadline_s
+        self._call_later(max(0.0, due_s - self._clock.now()), check)
 
     def _lose(self) -> None:
         self.is_leader = False
@@ -225,6 +229,7 @@ class LeaderElector:
         self._cluster.call(Get(LEASE, self._config.namespace, self._config.name), done)
 
     def _put(self, lease: Lease, spec: LeaseSpec, done: Callable[[Answer], None]) -> None:
+        self._sent_at_s = self._clock.now()
         body: dict[str, Any] = msgspec.to_builtins(msgspec.structs.replace(lease, spec=spec))
         self._cluster.call(Update(LEASE, self._config.namespace, self._config.name, body), done)
 

@@ -2,13 +2,18 @@
 
 A brief decision (the node, its scores, or why there is none) is cheap and always made.  With
 `detail` on, what every plugin said about every node is written down too; that is what
-`stowplan dry-run -o json` prints and what the conformance tests compare.
+`stowplan dry-run -o json` prints and what the conformance tests compare.  Scores stay columns
+until somebody reads them: a list of decisions on a large cluster must fit into memory.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from stowplan.framework.diagnosis import Diagnosis
 from stowplan.framework.runtime import ScoreBoard
@@ -16,13 +21,47 @@ from stowplan.framework.status import Status
 from stowplan.state.node_table import NodeTable
 
 
+class ScoreColumns(Mapping[str, dict[str, int]]):
+    """Node -> plugin -> score, held as one column per plugin."""
+
+    __slots__ = ("_columns", "_index", "_names")
+
+    def __init__(self, names: list[str], columns: dict[str, NDArray[np.int32]]) -> None:
+        self._names = names
+        self._columns = columns
+        self._index: dict[str, int] = {}
+
+    def __getitem__(self, node: str) -> dict[str, int]:
+        if not self._index:
+            self._index = {name: n for n, name in enumerate(self._names)}
+        n = self._index[node]
+        return {plugin: int(column[n]) for plugin, column in self._columns.items()}
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def to_dict(self) -> dict[str, dict[str, int]]:
+        plugins = list(self._columns)
+        rows = zip(*(column.tolist() for column in self._columns.values()), strict=True)
+        if not plugins:
+            return {name: {} for name in self._names}
+        return {
+            name: dict(zip(plugins, row, strict=True))
+            for name, row in zip(self._names, rows, strict=True)
+        }
+
+
 @dataclass(slots=True)
 class Detail:
-    """What every plugin said about every node, as plain data."""
+    """What every plugin said about every node."""
 
     feasible: list[str] = field(default_factory=list)
     rejected: dict[str, dict[str, Any]] = field(default_factory=dict)
-    scores: dict[str, dict[str, int]] = field(default_factory=dict)
+    """Node -> plugin, code and reasons.  Nodes turned down alike share one value."""
+    scores: ScoreColumns = field(default_factory=lambda: ScoreColumns([], {}))
     totals: dict[str, int] = field(default_factory=dict)
 
 
@@ -48,6 +87,8 @@ class Decision:
     victims: tuple[str, ...] = ()
     error: str = ""
     """A plugin, an extender or the scheduler itself failed."""
+    gated: bool = False
+    """Kept out of the queue (by `unschedulable_plugins`), so no node was looked at."""
     plugin_scores: dict[str, int] = field(default_factory=dict)
     """The chosen node's weighted score per plugin."""
     detail: Detail | None = None
@@ -60,7 +101,7 @@ class Decision:
         return " ".join(part for part in parts if part)
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON form; fields that do not apply are left out."""
+        """The JSON form: plain data, fields that do not apply left out."""
         detail = self.detail or Detail()
         data: dict[str, Any] = {
             "pod": self.pod,
@@ -70,14 +111,13 @@ class Decision:
         }
         optional: dict[str, Any] = {
             "preFilterMessage": self.pre_filter_message,
-            "scores": detail.scores,
+            "scores": detail.scores.to_dict(),
             "totals": detail.totals,
             "chosen": self.node,
-            "message": self.message,
+            "message": self.message or self.error,
             "nominatedNode": self.nominated_node,
             "victims": list(self.victims),
             "postFilterMessage": self.post_filter_message,
-            "error": self.error,
         }
         data.update({name: value for name, value in optional.items() if value})
         return data
@@ -86,12 +126,16 @@ class Decision:
 def describe_rejections(table: NodeTable, diagnosis: Diagnosis) -> dict[str, dict[str, Any]]:
     """Node -> plugin, code and reasons, for every node that was turned down."""
     rejected = {}
+    shared: dict[Status, dict[str, Any]] = {}
     for row, name in enumerate(table.names):
         if table.infos[row] is None:
             continue
         status = diagnosis.status(row)
         if status is not None:
-            rejected[name] = _status_dict(status)
+            described = shared.get(status)
+            if described is None:
+                described = shared[status] = _status_dict(status)
+            rejected[name] = described
     return rejected
 
 
@@ -103,14 +147,10 @@ def _status_dict(status: Status) -> dict[str, Any]:
     }
 
 
-def describe_scores(
-    table: NodeTable, board: ScoreBoard
-) -> tuple[dict[str, dict[str, int]], dict[str, int]]:
+def describe_scores(table: NodeTable, board: ScoreBoard) -> tuple[ScoreColumns, dict[str, int]]:
     """Node -> plugin -> score, and node -> total."""
     names = [table.names[row] for row in board.rows.tolist()]
-    columns = {plugin: board.of_plugin(plugin).tolist() for plugin in board.by_plugin}
-    scores = {
-        name: {plugin: column[n] for plugin, column in columns.items()}
-        for n, name in enumerate(names)
-    }
-    return scores, dict(zip(names, board.total.tolist(), strict=True))
+    # Copied: the board's own columns may change with the next cycle.
+    columns = {name: board.of_plugin(name).astype(np.int32) for name in board.by_plugin}
+    totals = dict(zip(names, board.total.tolist(), strict=True))
+    return ScoreColumns(names, columns), totals

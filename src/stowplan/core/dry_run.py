@@ -1,35 +1,54 @@
 """Deciding without a cluster: what would the scheduler do with these objects?
 
 The same cache, table, plugins and cycle as live; only the queue is a sorted list, binding always
-succeeds, and victims are gone at once.  `stowplan dry-run` and `stowplan.dry_run` call it.
+succeeds, and victims are gone at once.  Objects come in as structs, complete as an API server
+would store them; `stowplan.offline` makes them so, for `stowplan dry-run` and `stowplan.dry_run`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from random import Random
-from typing import Any
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import msgspec
+import numpy as np
 
 from stowplan.config import SchedulerConfig, load_config
 from stowplan.core.algorithm import Algorithm, TieBreak
-from stowplan.core.decision import Decision
+from stowplan.core.decision import Decision, Detail, describe_scores
 from stowplan.core.profiles import Registry, build_frameworks
 from stowplan.core.schedule_one import Attempt, schedule_one
+from stowplan.framework.errors import PluginFailed
 from stowplan.framework.handle import Handle
-from stowplan.framework.runtime import Framework
+from stowplan.framework.runtime import Feasible, Framework
 from stowplan.objects.base import KubeObject
 from stowplan.objects.node import Node
 from stowplan.objects.pod import Pod
 from stowplan.objects.times import parse_time
 from stowplan.plugins import IN_TREE
+from stowplan.queue import Nominator
 from stowplan.state.cache import Cache
 from stowplan.state.node_table import NodeTable
 from stowplan.state.object_index import ObjectIndex
 from stowplan.state.pod_info import PodInfo
 
+if TYPE_CHECKING:
+    from random import Random
+
+TRIES_MAX = 3
+"""Of one pod: the first, and one after each preemption made for it."""
+
 _FINISHED = frozenset({"Succeeded", "Failed"})
+_DEFAULT_SCHEDULER = "default-scheduler"
+
+
+@dataclass(slots=True)
+class Waiting:
+    """A pod that waits for its decision."""
+
+    info: PodInfo
 
 
 class DryRun:
@@ -39,29 +58,36 @@ class DryRun:
         self,
         objects: Sequence[KubeObject],
         *,
+        random: Random,
         config: SchedulerConfig | None = None,
         tie_break: TieBreak = "random",
-        seed: int | None = None,
         registry: Registry = IN_TREE,
-        now_s: float = 0.0,
         detail: bool = True,
     ) -> None:
-        config = config or load_config(None)
+        self.config = config or load_config(None)
+        self.detail = detail
         self.cache = Cache()
         self.table = NodeTable()
         self.objects = ObjectIndex()
         self.pending: list[PodInfo] = []
+        """In queue order."""
+        self.foreign: list[PodInfo] = []
+        """Pending, but for a scheduler that no profile is: nobody here decides on them."""
+        self._waiting: dict[str, Waiting] = {}
         self._pods: dict[str, PodInfo] = {}
+        self._nominator = Nominator(self._waiting.get)
+        now_s = _moment_of(objects)
         handle = Handle(
             nodes=self.table,
             objects=self.objects,
-            random=Random(seed),
+            random=random,
             now=lambda: now_s,
+            nominated=self._nominator,
             pod_by_key=self._pods.get,
         )
-        self.frameworks = build_frameworks(config, handle, registry=registry)
+        self.frameworks = build_frameworks(self.config, handle, registry=registry)
         self.algorithm = Algorithm(
-            percentage_of_nodes_to_score=config.percentage_of_nodes_to_score,
+            percentage_of_nodes_to_score=self.config.percentage_of_nodes_to_score,
             tie_break=tie_break,
             detail=detail,
         )
@@ -85,37 +111,55 @@ class DryRun:
             pod = msgspec.structs.replace(pod, metadata=metadata)
         if pod.spec.node_name:
             info = self.cache.add_pod(pod)
-        else:
-            info = PodInfo(pod)
-            if info.pod.metadata.deletion_timestamp is None:
-                self.pending.append(info)
-        self._pods[info.key] = info
+            self._pods[info.key] = info
+            return
+        info = self._pods[pod.key] = PodInfo(pod)
+        if pod.metadata.deletion_timestamp is not None:
+            return
+        if self.framework_of(info) is None:
+            self.foreign.append(info)
+            return
+        self.pending.append(info)
+        self._waiting[info.key] = Waiting(info)
+        self._nominator.add(info)
 
     def _sort(self) -> None:
         """Queue order; among equals, the order the pods were given in."""
         sort = next(iter(self.frameworks.values())).plugins.queue_sort
-        self.pending.sort(key=lambda pod: sort.sort_key(pod, _created_s(pod)))
+        self.pending.sort(key=lambda pod: sort.sort_key(pod, _created_s(pod.pod)))
+
+    @property
+    def node_count(self) -> int:
+        return sum(1 for info in self.cache.nodes.values() if info.node is not None)
 
     def framework_of(self, pod: PodInfo) -> Framework | None:
-        name = pod.pod.spec.scheduler_name or "default-scheduler"
-        return self.frameworks.get(name)
+        return self.frameworks.get(pod.pod.spec.scheduler_name or _DEFAULT_SCHEDULER)
+
+    # -- deciding ---------------------------------------------------------------------------
 
     def decide(self) -> Iterator[Decision]:
-        """Decisions on all pending pods, in queue order; a preemptor is tried a second time."""
-        for pod in self.pending:
+        """Decisions on all pending pods, in queue order; a preemptor is tried again at once."""
+        for key in [pod.key for pod in self.pending]:
+            pod = self._waiting[key].info
             framework = self.framework_of(pod)
-            if framework is None:
-                continue
+            assert framework is not None, "pods of other schedulers are not pending here"
             gated = _gate(framework, pod)
-            if gated is not None:
+            if gated is None:
+                yield from self._decide_one(framework, pod)
+            else:
                 yield gated
-                continue
+
+    def _decide_one(self, framework: Framework, pod: PodInfo) -> Iterator[Decision]:
+        for _ in range(TRIES_MAX):
             attempt = self._attempt(framework, pod)
             yield attempt.decision
-            if attempt.nominate is not None and attempt.nominate.node:
-                self._evict(attempt)
-                nominated = self._nominated(pod, attempt.nominate.node)
-                yield self._attempt(framework, nominated).decision
+            nominate = attempt.nominate
+            if nominate is None:
+                return
+            self._nominator.add(pod, nominate)
+            if not nominate.node:
+                return
+            pod = self._make_room(pod, nominate.node, attempt.victims)
 
     def _attempt(self, framework: Framework, pod: PodInfo) -> Attempt:
         steps = schedule_one(framework, self.cache, self.algorithm, pod)
@@ -126,16 +170,46 @@ class DryRun:
             attempt: Attempt = stop.value
         if attempt.assumed is not None:
             self._pods[pod.key] = attempt.assumed
+            del self._waiting[pod.key]
+            self._nominator.delete(pod.uid)
+            self._complete(framework, attempt, pod)
         return attempt
 
-    def _evict(self, attempt: Attempt) -> None:
-        for victim in attempt.victims:
+    def _complete(self, framework: Framework, attempt: Attempt, pod: PodInfo) -> None:
+        """Add what a live cycle saves itself: the scores of a node that was alone in question.
+
+        The table still is as it was when the node was chosen: it is refreshed by the next cycle.
+        """
+        decision, cycle = attempt.decision, attempt.cycle
+        detail = decision.detail
+        if decision.score is None:
+            rows = np.array([cycle.nodes.row_of[decision.node]], np.intp)
+            try:
+                answers = framework.local_answers(cycle, pod)
+                board = framework.score(cycle, pod, Feasible(answers.passed, answers, []), rows)
+            except PluginFailed:
+                # Live it is not even asked.
+                return
+            decision.score = int(board.total[0])
+            scores, totals = describe_scores(cycle.nodes, board)
+            decision.plugin_scores = scores[decision.node]
+            if self.detail and detail is None:
+                decision.detail = Detail([decision.node], scores=scores, totals=totals)
+        elif detail is not None:
+            decision.plugin_scores = detail.scores[decision.node]
+
+    def _make_room(self, pod: PodInfo, node: str, victims: Iterable[PodInfo]) -> PodInfo:
+        """The victims go, less important pods lose their promise of the node, the pod gets it."""
+        for victim in victims:
             self.cache.remove_pod(victim.pod)
             self._pods.pop(victim.key, None)
-
-    def _nominated(self, pod: PodInfo, node: str) -> PodInfo:
-        status = msgspec.structs.replace(pod.pod.status, nominated_node_name=node)
-        return PodInfo(msgspec.structs.replace(pod.pod, status=status), pod.kind)
+        for other in self._nominator.pods_for_node(node):
+            if other.priority < pod.priority:
+                self._nominator.delete(other.uid)
+                self._waiting[other.key].info = _nominated(other, "")
+        promised = _nominated(pod, node)
+        self._waiting[pod.key].info = self._pods[pod.key] = promised
+        return promised
 
 
 def _gate(framework: Framework, pod: PodInfo) -> Decision | None:
@@ -143,10 +217,29 @@ def _gate(framework: Framework, pod: PodInfo) -> Decision | None:
         status = plugin.pre_enqueue(pod)
         if status is not None:
             name: Any = getattr(plugin, "name", "")
-            return Decision(pod.key, message=status.message, unschedulable_plugins=(name,))
+            return Decision(
+                pod.key, message=status.message, unschedulable_plugins=(name,), gated=True
+            )
     return None
 
 
-def _created_s(pod: PodInfo) -> float:
-    created = pod.pod.metadata.creation_timestamp
-    return parse_time(created) if created else 0.0
+def _nominated(pod: PodInfo, node: str) -> PodInfo:
+    status = msgspec.structs.replace(pod.pod.status, nominated_node_name=node)
+    return PodInfo(msgspec.structs.replace(pod.pod, status=status), pod.kind)
+
+
+def _created_s(pod: Pod) -> float:
+    """A pod that does not say when it was created would be created now, after all others."""
+    created = pod.metadata.creation_timestamp
+    return parse_time(created) if created else math.inf
+
+
+def _moment_of(objects: Iterable[KubeObject]) -> float:
+    """The latest time that a pod speaks of: whatever has no time yet comes after it."""
+    times = (
+        text
+        for obj in objects
+        if isinstance(obj, Pod)
+        for text in (obj.metadata.creation_timestamp, obj.status.start_time)
+    )
+    return max((parse_time(text) for text in times if text), default=0.0)

@@ -30,6 +30,8 @@ class PreFilterStep:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
+    node_count: int
+    """The plan is made anew when nodes come or go: their number may be part of a signature."""
     signature: tuple[Hashable, ...]
     """Of all node-local plugins; None where a plugin is not node-local for this kind."""
     skipped: frozenset[str]

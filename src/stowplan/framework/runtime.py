@@ -137,7 +137,7 @@ class Framework:
     def plan_of(self, pod: PodInfo) -> Plan:
         """What this profile does for pods of this kind."""
         plan: Plan | None = pod.kind.kept.get(self)
-        if plan is None:
+        if plan is None or plan.node_count != self.handle.nodes.node_count:
             plan = pod.kind.kept[self] = self._make_plan(pod)
         return plan
 
@@ -161,6 +161,7 @@ class Framework:
         filters = [(n, p) for n, p in enumerate(self.plugins.filter, 1) if p.name not in skipped]
         local_scores, score_error = self._local_scores(cycle, pod, signed)
         return Plan(
+            self.handle.nodes.node_count,
             signature,
             frozenset(skipped),
             tuple(steps),

@@ -19,11 +19,15 @@ from stowplan.plugins.node_ports import NodePorts
 from stowplan.plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
 from stowplan.plugins.node_resources_fit import NodeResourcesFit
 from stowplan.plugins.node_unschedulable import NodeUnschedulable
+from stowplan.plugins.node_volume_limits import NodeVolumeLimits
 from stowplan.plugins.pod_topology_spread import PodTopologySpread
 from stowplan.plugins.priority_sort import PrioritySort
 from stowplan.plugins.qos_sort import QOSSort
 from stowplan.plugins.scheduling_gates import SchedulingGates
 from stowplan.plugins.taint_toleration import TaintToleration
+from stowplan.plugins.volume_binding import VolumeBinding
+from stowplan.plugins.volume_restrictions import VolumeRestrictions
+from stowplan.plugins.volume_zone import VolumeZone
 
 IN_TREE: dict[str, type] = {
     plugin.name: plugin
@@ -37,6 +41,10 @@ IN_TREE: dict[str, type] = {
         NodeAffinity,
         NodePorts,
         NodeResourcesFit,
+        VolumeRestrictions,
+        NodeVolumeLimits,
+        VolumeBinding,
+        VolumeZone,
         NodeResourcesBalancedAllocation,
         ImageLocality,
         PodTopologySpread,

@@ -193,7 +193,7 @@ class InterPodAffinity:
         for weight, query in terms.weights(kind, table, self._hard_weight):
             domains = query.ask(table)
             if domains.total:
-                share = domains.sums * weight
+                share = domains.sums * np.int64(weight)
                 known = by_key.get(query.topology_key)
                 by_key[query.topology_key] = (
                     domains.label,
@@ -345,7 +345,7 @@ class _KindTerms:
         """The running pods that do not want this kind near them, one query per distinct term."""
         use = table.pods.required_anti_affinity
         if self._existing_version != use.version:
-            terms = use.matching(kind.namespace, kind.labels, self.namespace_labels)
+            terms = use.matching(kind, self.namespace_labels)
             self._existing = [carriers("required_anti_affinity", term) for term in terms]
             self._existing_version = use.version
         return self._existing
@@ -357,7 +357,7 @@ class _KindTerms:
         version = (uses[0].version, uses[1].version, uses[2].version)
         if self._weights_version != version:
             required, preferred, preferred_anti = (
-                use.matching(kind.namespace, kind.labels, self.namespace_labels) for use in uses
+                use.matching(kind, self.namespace_labels) for use in uses
             )
             self._weights = list(self._preferred)
             if hard_weight > 0:

@@ -8,7 +8,7 @@ kube-scheduler's `noderesources/balanced_allocation.go`.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Sequence
 from math import sqrt
 from typing import Protocol
 
@@ -19,6 +19,7 @@ from stowplan.framework.handle import Handle
 from stowplan.framework.status import MAX_NODE_SCORE, SKIP, NodeMask, Rows, Scores, Status
 from stowplan.objects.resources import CPU, EPHEMERAL_STORAGE, MEMORY, is_scalar
 from stowplan.plugins._shared.capacity import Capacities, Floats
+from stowplan.plugins._shared.rows import row_count
 from stowplan.state.node_info import NodeInfo
 from stowplan.state.node_table import NodeTable
 from stowplan.state.pod_info import PodInfo, PodKind
@@ -71,8 +72,7 @@ class NodeResourcesBalancedAllocation:
         return self._ask(pod).pre_score
 
     def score_node(self, cycle: Cycle, pod: PodInfo, node: NodeInfo) -> int:
-        ask = self._ask(pod)
-        after, before = _balance_of_node(node, ask.wanted), _balance_of_node(node, ask.nothing)
+        before, after = _balances(node, self._ask(pod).wanted)
         return (_SHIFT + after - before) // 2
 
     def score_nodes(
@@ -126,27 +126,29 @@ class _Before:
                 for row in rows.tolist():
                     info = nodes.infos[row]
                     if info is not None:
-                        self._column[row] = _SHIFT - _balance_of_node(info, self._nothing)
+                        self._column[row] = _SHIFT - _balances(info, self._nothing)[0]
             self._seen = nodes.version
         return self._column
 
 
-def _balance_of_node(node: NodeInfo, wanted: Iterable[tuple[str, int]]) -> int:
-    """0..100, with `wanted` on top of what the node holds."""
+def _balances(node: NodeInfo, wanted: Wanted) -> tuple[int, int]:
+    """How balanced the node is (0..100) as it stands, and with `wanted` on top."""
     has, requested = node.allocatable, node.requested
-    shares = []
+    before, after = [], []
     for name, amount in wanted:
         capacity = has.get(name, 0)
         if capacity:
-            # Both sides as floats: of large integers Python's own quotient is more exact than Go's.
-            share = float(requested.get(name, 0) + amount) / float(capacity)
-            shares.append(min(share, 1.0))
+            # By a float: the quotient of large integers is more exact in Python than in Go.
+            size, used = float(capacity), requested.get(name, 0)
+            before.append(min(used / size, 1.0))
+            after.append(min((used + amount) / size, 1.0))
+    return _balance(before), _balance(after)
+
+
+def _balance(shares: list[float]) -> int:
     if len(shares) < 2:
-        deviation = 0.0
-    elif len(shares) == 2:
-        deviation = abs((shares[0] - shares[1]) / 2)
-    else:
-        deviation = _deviation(shares)
+        return MAX_NODE_SCORE
+    deviation = abs(shares[0] - shares[1]) / 2 if len(shares) == 2 else _deviation(shares)
     return int((1.0 - deviation) * MAX_NODE_SCORE)
 
 
@@ -162,14 +164,16 @@ def _deviation(shares: list[float]) -> float:
 
 
 def balance(capacities: Capacities, nodes: NodeTable, wanted: Wanted, rows: Rows | slice) -> Scores:
-    """As `_balance_of_node`, for many nodes."""
+    """How balanced many nodes are with `wanted` on top."""
+    if len(wanted) < 2:
+        return np.full(row_count(nodes, rows), MAX_NODE_SCORE, np.int64)
     shares: list[Floats] = []
     present: list[NodeMask | None] = []
     for name, amount in wanted:
         capacity = capacities.of(name)
         share = nodes.requested(name)[rows].astype(np.float64)
         if amount:
-            share += amount
+            share += float(amount)
         share /= capacity.amounts[rows]
         np.minimum(share, 1.0, out=share)
         shares.append(share)

@@ -176,8 +176,12 @@ class NodeResourcesFit:
         for name, amount, weight in self._ask(pod).scored:
             capacity = self._capacities.of(name).at(rows)
             used = _used_column(nodes, name)[rows]
-            requested: Amounts = used.astype(np.float64 if capacity.whole is None else np.int64)
-            requested += amount
+            requested: Amounts
+            if capacity.whole is None:
+                requested = used.astype(np.float64)
+                requested += float(amount)
+            else:
+                requested = used + amount
             parts.append((weight, requested, capacity))
         return weigh_many(self._strategy, parts, row_count(nodes, rows))
 

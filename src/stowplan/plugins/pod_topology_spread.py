@@ -169,7 +169,7 @@ class PodTopologySpread:
         if not plan.hard:
             return SKIP
         table = cycle.nodes
-        counted = tuple(Counted(tracked, tracked.domains.ask(table)) for tracked in plan.hard)
+        counted = tuple(Counted(tracked, tracked.per_domain.ask(table)) for tracked in plan.hard)
         cycle.data[self.name] = SpreadCounts(counted, tuple({} for _ in counted))
         return None
 
@@ -193,7 +193,7 @@ class PodTopologySpread:
             skewed = counted.sums(changes) > counted.limit(changes)
             per_value = skewed.view(np.uint8) * _SKEWED
             per_value[-1] = _MISSING
-            found = per_value[counted.domains.label.ids[rows]]
+            found = per_value[counted.counts.label.ids[rows]]
             # The first constraint that fails has the word.
             why = found if why is None else np.where(why, why, found)
         assert why is not None, "PreFilter skips a pod without constraints"

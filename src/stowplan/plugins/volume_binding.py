@@ -10,8 +10,8 @@ Reserve takes note of the choice, PreBind writes it down and waits.  How nodes a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 
@@ -92,6 +92,9 @@ class _State:
     search: VolumeSearch | None
     """For the claims that wait for a node."""
     writes: Writes | None = None
+    """Made by Reserve; None when there is nothing to write."""
+    assumed_volumes: list[PersistentVolume] = field(default_factory=list)
+    assumed_claims: list[PersistentVolumeClaim] = field(default_factory=list)
 
 
 class VolumeBinding:
@@ -256,17 +259,18 @@ class VolumeBinding:
             becoming = bound_to(volume, claim)
             if becoming is not volume:
                 self._volumes.assume(becoming)
+                state.assumed_volumes.append(becoming)
             writes.bindings.append(Binding(claim, becoming))
         for claim, _ in found.provisions:
             selected = selected_for(claim, node)
             self._claims.assume(selected)
+            state.assumed_claims.append(selected)
             writes.provisions.append(selected)
-        state.assumed = [binding.volume for binding in writes.bindings], list(writes.provisions)
         return None
 
     def unreserve(self, cycle: Cycle, pod: PodInfo, node: str) -> None:
         state: _State | None = cycle.data.get(self.name)
-        if state is None or state.writes is None:
+        if state is None:
             return
         for volume in state.assumed_volumes:
             self._volumes.forget(volume)

@@ -1,4 +1,4 @@
-"""What is counted: a `CountColumn` per sort of pods, its `DomainCounts` per label and row set.
+"""What is counted: a `CountColumn` per sort of pods, `DomainCounts` per label and row set.
 
 Counts are made when first asked for, shared by all who ask for the same, and dropped when too
 many others were asked for since.  A plugin keeps a `CountQuery` or `DomainQuery` per kind of pod:
@@ -7,60 +7,66 @@ it finds the counts without hashing anything, and makes them again if they were 
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from typing import TYPE_CHECKING, Any
+from weakref import ref
 
-from stowplan.state.counts import CountColumn, DomainCounts, Weigh
+import numpy as np
+
+from stowplan.state.counts import CountColumn, DomainCounts, Domains
 from stowplan.state.pod_info import PodKind
+from stowplan.state.pod_sorts import Place, PodSort, places_of
 from stowplan.state.row_set import ALL_NODES, Member, all_nodes
 
 if TYPE_CHECKING:
     from stowplan.state.node_table import NodeTable
 
-_COLUMNS_MAX = 1024
-_DOMAINS_MAX = 2048
-"""Counts kept of each sort.  Beyond, the quarter that nobody asked for the longest is dropped."""
+_BYTES_MAX = 256 * 2**20
+"""Memory for count columns, and as much again for domains."""
+
+_COUNTS_MIN = 64
+"""So many are kept however large the table is.  Beyond the bound, the quarter goes that nobody
+asked for the longest."""
+
+_DOMAINS_MAX = 512
 
 
 class CountIndex:
     def __init__(self, table: NodeTable) -> None:
         self._table = table
-        self._columns: dict[Hashable, CountColumn] = {}
-        self._domains: dict[Hashable, DomainCounts] = {}
-        self._made: list[CountColumn] = []
-        """The columns in the order they were made."""
-        self._epoch = 0
-        """Grows when columns were dropped, and `_made` is a new list."""
+        self._columns: dict[PodSort, CountColumn] = {}
+        self._columns_at: dict[Place, dict[CountColumn, None]] = {}
+        self._domains: dict[tuple[str, Hashable], Domains] = {}
+        self._domain_counts: dict[tuple[PodSort, str, Hashable], DomainCounts] = {}
+        self._version = 0
+        """Grows when columns were made or dropped."""
 
-    def column(self, key: Hashable, weigh: Weigh) -> CountColumn:
-        """Pods per node, counted by `weigh`; equal keys must mean equal functions."""
-        table = self._table
-        column = self._columns.get(key)
+    def column(self, sort: PodSort) -> CountColumn:
+        """Pods of this sort per node."""
+        column = self._columns.get(sort)
         if column is None:
-            column = CountColumn(weigh, table.size, table.capacity)
-            column.build(table.pods.kinds, table.pods.kind_slots, table.pods.rows)
-            column.used = table.version
-            self._columns[key] = column
-            self._made.append(column)
-            if len(self._columns) > _COLUMNS_MAX:
-                self._drop_columns(column)
-        column.used = table.version
+            if len(self._columns) >= self._counts_max:
+                self._drop_columns()
+            column = self._columns[sort] = self._counted(sort)
+            for place in sort.places:
+                self._columns_at.setdefault(place, {})[column] = None
+            self._version += 1
+        column.used = self._table.version
         return column
 
-    def domains(self, query: DomainQuery) -> DomainCounts:
+    def domain_counts(self, query: DomainQuery) -> DomainCounts:
         """Pods per value of a label, over the nodes of a row set."""
         table = self._table
-        key = (query.key, query.topology_key, query.rows_key)
-        label = table.label(query.topology_key)
-        found = self._domains.get(key)
+        table.label(query.topology_key)
+        key = (query.sort, query.topology_key, query.rows_key)
+        found = self._domain_counts.get(key)
         if found is None:
-            column = self.column(query.key, query.weigh)
-            rows = table.row_set(query.rows_key, query.member)
-            found = self._domains[key] = DomainCounts(table, column, label, rows)
-            column.domains.append(found)
-            if len(self._domains) > _DOMAINS_MAX:
-                found.used = table.version
-                self._retire_domains(_oldest(self._domains, _DOMAINS_MAX // 4, but=found))
+            if len(self._domain_counts) >= self._counts_max:
+                self._retire(_oldest(self._domain_counts, self._counts_max // 4))
+            domains = self._domains_of(query)
+            column = self.column(query.sort)
+            found = self._domain_counts[key] = DomainCounts(column, domains)
+            column.in_domains.append(found)
         found.refresh()
         return found
 
@@ -69,65 +75,101 @@ class CountIndex:
         if not self._columns:
             return
         kept = kind.kept.get(self)
-        if kept is None or kept[1] != len(self._made) or kept[0] != self._epoch:
-            kept = self._catch_up(kind, kept)
-        for column, weight in kept[2]:
+        if kept is None or kept[0] != self._version:
+            kept = kind.kept[self] = (self._version, self._columns_counting(kind))
+        for column, weight in kept[1]:
             column.add(row, sign * weight)
 
     def resize(self, size: int, capacity: int) -> None:
+        for domains in self._domains.values():
+            domains.resize(capacity)
         for column in self._columns.values():
             column.resize(size, capacity)
 
     def forget_label(self, key: str) -> None:
         """The label's values are numbered anew."""
-        self._retire_domains([k for k, d in self._domains.items() if d.label.key == key])
+        self._retire_domains([k for k in self._domains if k[0] == key])
 
-    def _catch_up(self, kind: PodKind, kept: Any) -> Any:
-        """Ask only the columns made since last time whether they count this kind."""
-        counted: list[tuple[CountColumn, int]] = []
-        position = 0
-        if kept is not None and kept[0] == self._epoch:
-            _, position, counted = kept
-        for column in self._made[position:]:
-            weight = column.weigh(kind)
+    @property
+    def _counts_max(self) -> int:
+        return max(_COUNTS_MIN, _BYTES_MAX // (4 * self._table.capacity))
+
+    def _counted(self, sort: PodSort) -> CountColumn:
+        table = self._table
+        pods = table.pods
+        column = CountColumn(sort, table.size, table.capacity)
+        weights = np.zeros(len(pods.kinds), np.int32)
+        found = False
+        for slot, kind in pods.kinds_at(sort.places):
+            weight = sort.weigh(kind)
             if weight:
-                counted.append((column, weight))
-        fresh = kind.kept[self] = (self._epoch, len(self._made), counted)
-        return fresh
+                weights[slot] = weight
+                found = True
+        if found:
+            column.build(weights, pods.kind_slots, pods.rows)
+        return column
 
-    def _drop_columns(self, newest: CountColumn) -> None:
-        for key in _oldest(self._columns, _COLUMNS_MAX // 4, but=newest):
-            self._columns.pop(key).retired = True
-        self._retire_domains([k for k, d in self._domains.items() if d.column.retired])
-        self._made = list(self._columns.values())
-        self._epoch += 1
+    def _columns_counting(self, kind: PodKind) -> list[tuple[CountColumn, int]]:
+        return [
+            (column, weight)
+            for place in places_of(kind)
+            for column in self._columns_at.get(place, ())
+            if (weight := column.sort.weigh(kind))
+        ]
 
-    def _retire_domains(self, keys: list[Hashable]) -> None:
+    def _domains_of(self, query: DomainQuery) -> Domains:
+        table = self._table
+        key = (query.topology_key, query.rows_key)
+        domains = self._domains.get(key)
+        if domains is None:
+            if len(self._domains) >= _DOMAINS_MAX:
+                self._retire_domains(_oldest(self._domains, _DOMAINS_MAX // 4))
+            rows = table.row_set(query.rows_key, query.member)
+            domains = self._domains[key] = Domains(table, table.label(query.topology_key), rows)
+        return domains
+
+    def _drop_columns(self) -> None:
+        for sort in _oldest(self._columns, len(self._columns) // 4):
+            column = self._columns.pop(sort)
+            column.retired = True
+            for place in sort.places:
+                columns = self._columns_at[place]
+                del columns[column]
+                if not columns:
+                    del self._columns_at[place]
+        self._version += 1
+        self._retire([k for k, d in self._domain_counts.items() if d.column.retired])
+
+    def _retire_domains(self, keys: list[tuple[str, Hashable]]) -> None:
+        gone = {id(self._domains.pop(key)) for key in keys}
+        self._retire([k for k, d in self._domain_counts.items() if id(d.domains) in gone])
+
+    def _retire(self, keys: Iterable[tuple[PodSort, str, Hashable]]) -> None:
         for key in keys:
-            domain = self._domains.pop(key)
-            domain.retired = True
-            domain.column.domains.remove(domain)
+            domain_counts = self._domain_counts.pop(key)
+            domain_counts.retired = True
+            domain_counts.column.in_domains.remove(domain_counts)
 
 
-def _oldest(counts: dict[Hashable, Any], amount: int, *, but: object) -> list[Hashable]:
-    keys = sorted(counts, key=lambda key: counts[key].used)
-    return [key for key in keys if counts[key] is not but][:amount]
+def _oldest(counts: dict[Any, Any], amount: int) -> list[Any]:
+    return sorted(counts, key=lambda key: counts[key].used)[: max(1, amount)]
 
 
 class CountQuery:
     """Asks for a `CountColumn`, again and again."""
 
-    __slots__ = ("_found", "key", "weigh")
+    __slots__ = ("_found", "sort")
 
-    def __init__(self, key: Hashable, weigh: Weigh) -> None:
-        self.key = key
-        self.weigh = weigh
-        self._found: CountColumn | None = None
+    def __init__(self, sort: PodSort) -> None:
+        self.sort = sort
+        self._found: ref[CountColumn] | None = None
 
     def ask(self, table: NodeTable) -> CountColumn:
-        found = self._found
+        # Held weakly: what was dropped must not live on in every kind of pod that asked once.
+        found = None if self._found is None else self._found()
         if found is None or found.retired:
-            found = self._found = table.counts.column(self.key, self.weigh)
+            found = table.counts.column(self.sort)
+            self._found = ref(found)
         else:
             found.used = table.version
         return found
@@ -136,27 +178,27 @@ class CountQuery:
 class DomainQuery:
     """Asks for `DomainCounts`, again and again."""
 
-    __slots__ = ("_found", "key", "member", "rows_key", "topology_key", "weigh")
+    __slots__ = ("_found", "member", "rows_key", "sort", "topology_key")
 
     def __init__(
         self,
-        key: Hashable,
-        weigh: Weigh,
+        sort: PodSort,
         topology_key: str,
         rows_key: Hashable = ALL_NODES,
         member: Member = all_nodes,
     ) -> None:
-        self.key = key
-        self.weigh = weigh
+        self.sort = sort
         self.topology_key = topology_key
         self.rows_key = rows_key
+        """Equal keys must mean equal `member` functions."""
         self.member = member
-        self._found: DomainCounts | None = None
+        self._found: ref[DomainCounts] | None = None
 
     def ask(self, table: NodeTable) -> DomainCounts:
-        found = self._found
+        found = None if self._found is None else self._found()
         if found is None or found.retired:
-            found = self._found = table.counts.domains(self)
+            found = table.counts.domain_counts(self)
+            self._found = ref(found)
         else:
             found.refresh()
         return found

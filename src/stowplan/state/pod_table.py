@@ -7,34 +7,33 @@ claims.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
-from stowplan.objects.selectors import IN
 from stowplan.state.pod_info import PodInfo, PodKind, Term
+from stowplan.state.pod_sorts import Place, places_of, term_places
 
 Slots = NDArray[np.int32]
-
-
-_Pair = tuple[str, str] | None
-_Bucket = tuple[str | None, _Pair]
 
 
 class TermUse:
     """The distinct terms of one sort (say, required anti-affinity) that running pods carry.
 
-    Which of them match a pod is asked for every new kind of pod, so they are found by namespace
-    and by a label that their selector asks for: of a thousand terms one or two are looked at.
+    Which of them match a pod is asked for every new kind of pod, so they are found by place: of a
+    thousand terms one or two are looked at.
     """
 
-    __slots__ = ("_buckets", "terms", "version")
+    __slots__ = ("_at", "terms", "version")
 
     def __init__(self) -> None:
         self.terms: dict[Term, int] = {}
         """Term -> number of kinds (not pods) that carry it."""
         self.version = 0
         """Grows when a term appears or disappears."""
-        self._buckets: dict[_Bucket, dict[Term, None]] = {}
+        self._at: dict[Place, dict[Term, None]] = {}
 
     def add(self, term: Term, amount: int) -> None:
         known = self.terms.get(term, 0)
@@ -43,49 +42,32 @@ class TermUse:
             self.terms[term] = count
             if known == 0:
                 self.version += 1
-                for bucket in _buckets_of(term):
-                    self._buckets.setdefault(bucket, {})[term] = None
+                for place in term_places(term):
+                    self._at.setdefault(place, {})[term] = None
         elif known:
             del self.terms[term]
             self.version += 1
-            for bucket in _buckets_of(term):
-                terms = self._buckets[bucket]
-                del terms[term]
-                if not terms:
-                    del self._buckets[bucket]
+            for place in term_places(term):
+                _discard(self._at, place, term)
 
-    def matching(
-        self, namespace: str, labels: dict[str, str], namespace_labels: dict[str, str]
-    ) -> list[Term]:
-        """The terms that match a pod with these labels in this namespace."""
-        buckets = self._buckets
-        if not buckets:
+    def matching(self, kind: PodKind, namespace_labels: dict[str, str]) -> list[Term]:
+        """The terms that match this kind of pod; the labels are those of its namespace."""
+        at = self._at
+        if not at:
             return []
-        pairs: list[_Pair] = [None, *labels.items()]
         return [
             term
-            for place in (namespace, None)
-            for pair in pairs
-            for term in buckets.get((place, pair), ())
-            if term.matches(namespace, labels, namespace_labels)
+            for place in places_of(kind)
+            for term in at.get(place, ())
+            if term.matches(kind.namespace, kind.labels, namespace_labels)
         ]
 
 
-def _buckets_of(term: Term) -> list[_Bucket]:
-    """Where to find the term: for each namespace, for each value that its selector accepts.
-
-    None stands for any namespace or any label.  A matching pod leads to exactly one bucket.
-    """
-    if term.selector.is_nothing:
-        return []
-    by_selector = not term.namespace_selector.is_nothing
-    places: list[str | None] = [None] if by_selector else [*term.namespaces]
-    pairs: list[_Pair] = [None]
-    accepted = [r for r in term.selector.requirements if r.operator == IN]
-    if accepted:
-        narrowest = min(accepted, key=lambda requirement: len(requirement.values))
-        pairs = [(narrowest.key, value) for value in narrowest.values]
-    return [(place, pair) for place in places for pair in pairs]
+def _discard(at: dict[Place, dict[Any, None]], place: Place, item: Any) -> None:
+    items = at[place]
+    del items[item]
+    if not items:
+        del at[place]
 
 
 class PodTable:
@@ -93,6 +75,7 @@ class PodTable:
         self.kinds: list[PodKind | None] = []
         """By kind slot; None where a slot is free."""
         self._slot_of_kind: dict[PodKind, int] = {}
+        self._kinds_at: dict[Place, dict[PodKind, None]] = {}
         self._kind_refs: list[int] = []
         self._free_kinds: list[int] = []
         self._kind_slots: Slots = np.full(256, -1, np.int32)
@@ -117,6 +100,12 @@ class PodTable:
     @property
     def rows(self) -> Slots:
         return self._rows
+
+    def kinds_at(self, places: Iterable[Place]) -> Iterator[tuple[int, PodKind]]:
+        """The kinds, with their slots, that have one of these places among their own."""
+        for place in places:
+            for kind in self._kinds_at.get(place, ()):
+                yield self._slot_of_kind[kind], kind
 
     def add(self, pod: PodInfo, row: int) -> None:
         slot = self._free.pop() if self._free else len(self._slot_of)
@@ -157,6 +146,8 @@ class PodTable:
             self.kinds.append(kind)
             self._kind_refs.append(1)
         self._slot_of_kind[kind] = slot
+        for place in places_of(kind):
+            self._kinds_at.setdefault(place, {})[kind] = None
         self._count_terms(kind, 1)
         return slot
 
@@ -167,6 +158,8 @@ class PodTable:
             self.kinds[slot] = None
             del self._slot_of_kind[kind]
             self._free_kinds.append(slot)
+            for place in places_of(kind):
+                _discard(self._kinds_at, place, kind)
             self._count_terms(kind, -1)
 
     def _count_terms(self, kind: PodKind, amount: int) -> None:

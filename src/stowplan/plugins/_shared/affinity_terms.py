@@ -14,11 +14,12 @@ import numpy as np
 from stowplan.objects.labels import Selector
 from stowplan.objects.workloads import Namespace
 from stowplan.state.count_index import DomainQuery
-from stowplan.state.counts import DomainCounts, Ints
+from stowplan.state.counts import Counts, DomainCounts
 from stowplan.state.label_column import LabelColumn
 from stowplan.state.node_table import NodeTable
 from stowplan.state.object_index import ObjectIndex
 from stowplan.state.pod_info import NO_LABELS, PodKind, Term
+from stowplan.state.pod_sorts import PodsCarrying, PodsMatching
 
 Weighted = tuple[int, DomainQuery]
 """What each counted pod adds to the score of its domain."""
@@ -76,43 +77,13 @@ class Namespaces:
 
 def matched_by(terms: Sequence[IncomingTerm], topology_keys: Iterable[str]) -> list[DomainQuery]:
     """The pods that match all the terms, per domain of each key."""
-    conditions = frozenset((term.namespaces, term.selector) for term in terms)
-    key, weigh = ("pods", conditions), _Matches(conditions)
-    return [DomainQuery(key, weigh, topology_key) for topology_key in topology_keys]
+    sort = PodsMatching(frozenset((term.namespaces, term.selector) for term in terms))
+    return [DomainQuery(sort, topology_key) for topology_key in topology_keys]
 
 
-def carriers(sort: str, term: Term) -> DomainQuery:
-    """The pods that carry the term, per domain of its key.  `sort`: the attribute of PodKind."""
-    return DomainQuery((sort, term), _Carries(sort, term), term.topology_key)
-
-
-class _Matches:
-    __slots__ = ("_conditions",)
-
-    def __init__(self, conditions: frozenset[tuple[frozenset[str] | None, Selector]]) -> None:
-        self._conditions = conditions
-
-    def __call__(self, kind: PodKind) -> int:
-        for namespaces, selector in self._conditions:
-            if namespaces is not None and kind.namespace not in namespaces:
-                return 0
-            if not selector.matches(kind.labels):
-                return 0
-        return 1
-
-
-class _Carries:
-    __slots__ = ("_sort", "_term")
-
-    def __init__(self, sort: str, term: Term) -> None:
-        self._sort = sort
-        self._term = term
-
-    def __call__(self, kind: PodKind) -> int:
-        if not kind.has_pod_affinity:
-            return 0
-        terms: tuple[Term, ...] = getattr(kind, self._sort)
-        return terms.count(self._term)
+def carriers(term_sort: str, term: Term) -> DomainQuery:
+    """The pods that carry the term, per domain of its key."""
+    return DomainQuery(PodsCarrying(term_sort, term), term.topology_key)
 
 
 class PairCounts:
@@ -164,13 +135,13 @@ class PairCounts:
                 return True
         return False
 
-    def per_value(self, table: NodeTable, key: str) -> tuple[LabelColumn, Ints]:
+    def per_value(self, table: NodeTable, key: str) -> tuple[LabelColumn, Counts]:
         """Pods per value of the key, with a slot more for nodes without it."""
         each = self._by_key[key]
         label = each[0].label if each else table.label(key)
-        counts = each[0].sums if each else np.zeros(len(label.values) + 1, np.int64)
-        for domains in each[1:]:
-            counts = counts + domains.sums
+        counts = each[0].sums if each else np.zeros(len(label.values) + 1, np.int32)
+        for other in each[1:]:
+            counts = counts + other.sums
         if self._changes:
             counts = counts.copy()
             for (changed, value), delta in self._changes.items():

@@ -85,12 +85,13 @@ class AttachedVolumes:
         return {volume for volume in found if volume is not None}
 
     def refresh(self) -> None:
-        self._follow_rows()
+        # Objects first: pods that are new here are then resolved once, by what holds now.
         self._follow_objects()
         names = self._changed(CSINode)
         for name in self._row_of if names is None else names:
             if name in self._row_of:
                 self._set_limits(self._row_of[name], name)
+        self._follow_rows()
 
     # -- rows -------------------------------------------------------------------------------
 

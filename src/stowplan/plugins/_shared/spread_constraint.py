@@ -22,6 +22,7 @@ from stowplan.state.count_index import CountQuery, DomainQuery
 from stowplan.state.node_info import NodeInfo
 from stowplan.state.node_table import NodeTable
 from stowplan.state.pod_info import PodKind
+from stowplan.state.pod_sorts import NO_PODS, PodsMatching, PodSort
 from stowplan.state.row_set import ALL_NODES, Member, all_nodes
 
 DO_NOT_SCHEDULE = "DoNotSchedule"
@@ -63,19 +64,17 @@ def _parse(constraint: TopologySpreadConstraint, labels: Mapping[str, str]) -> C
 class Tracked:
     """A constraint of one kind of pod, with its counts."""
 
-    __slots__ = ("constraint", "domains", "per_node", "self_match")
+    __slots__ = ("constraint", "per_domain", "per_node", "self_match")
 
     def __init__(self, constraint: Constraint, kind: PodKind, needed: Iterable[str]) -> None:
         """`needed`: the keys a node must have to count."""
         self.constraint = constraint
         self.self_match = int(constraint.selector.matches(kind.labels))
         """Whether the pod itself will count once it runs; a match-everything selector says yes."""
-        key = ("spread", kind.namespace, constraint.selector)
-        self.per_node = CountQuery(key, _Weigh(kind.namespace, constraint.selector))
+        sort = _counted_pods(kind.namespace, constraint.selector)
+        self.per_node = CountQuery(sort)
         rows_key, member = _included_rows(constraint, kind, needed)
-        self.domains = DomainQuery(
-            key, self.per_node.weigh, constraint.topology_key, rows_key, member
-        )
+        self.per_domain = DomainQuery(sort, constraint.topology_key, rows_key, member)
 
     def includes(self, kind: PodKind, node: NodeInfo) -> bool:
         """The node inclusion policies."""
@@ -88,23 +87,15 @@ class Tracked:
         return True
 
     def count_on(self, node: NodeInfo) -> int:
-        weigh = self.per_node.weigh
+        weigh = self.per_node.sort.weigh
         return sum(weigh(pod.kind) for pod in node.pods.values())
 
 
-class _Weigh:
-    """Counts running pods of a namespace; a match-everything selector counts none at all."""
-
-    __slots__ = ("_namespace", "_selector")
-
-    def __init__(self, namespace: str, selector: Selector) -> None:
-        self._namespace = namespace
-        self._selector = None if selector.is_everything else selector
-
-    def __call__(self, kind: PodKind) -> int:
-        if kind.namespace != self._namespace or kind.terminating or self._selector is None:
-            return 0
-        return int(self._selector.matches(kind.labels))
+def _counted_pods(namespace: str, selector: Selector) -> PodSort:
+    """Running pods of the namespace; for a match-everything selector upstream counts none."""
+    if selector.is_everything:
+        return NO_PODS
+    return PodsMatching(frozenset({(frozenset({namespace}), selector)}), with_terminating=False)
 
 
 def has_keys(keys: Iterable[str]) -> Member:

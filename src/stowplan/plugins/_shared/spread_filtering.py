@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from stowplan.plugins._shared.spread_constraint import Tracked
-from stowplan.state.counts import DomainCounts, Ints
+from stowplan.state.counts import Counts, DomainCounts
 
 
 class Counted:
@@ -22,44 +22,44 @@ class Counted:
     `changes` are the pods that preemption or a nomination moves, per value of the topology key.
     """
 
-    __slots__ = ("_lowest", "_two_lowest", "domains", "topology_key", "tracked")
+    __slots__ = ("_lowest", "_two_lowest", "counts", "topology_key", "tracked")
 
-    def __init__(self, tracked: Tracked, domains: DomainCounts) -> None:
+    def __init__(self, tracked: Tracked, counts: DomainCounts) -> None:
         self.tracked = tracked
-        self.domains = domains
+        self.counts = counts
         self.topology_key = tracked.constraint.topology_key
-        self._lowest = domains.lowest()
+        self._lowest = counts.lowest()
         self._two_lowest: tuple[int, int | None] | None = None
 
     def of(self, value: str, changes: Mapping[str, int]) -> int:
         """Matching pods in the domain."""
-        domains = self.domains
-        return int(domains.sums[domains.label.id_of(value)]) + changes.get(value, 0)
+        counts = self.counts
+        return int(counts.sums[counts.label.id_of(value)]) + changes.get(value, 0)
 
     def limit(self, changes: Mapping[str, int]) -> int:
         """The most pods a domain may have now for one more to go there."""
         constraint = self.tracked.constraint
         lowest = 0
-        if self.domains.domain_count >= constraint.min_domains:
+        if self.counts.domains.domain_count >= constraint.min_domains:
             lowest = self._lowest_with(changes) if changes else self._lowest
         return constraint.max_skew - self.tracked.self_match + lowest
 
-    def sums(self, changes: Mapping[str, int]) -> Ints:
-        domains = self.domains
+    def sums(self, changes: Mapping[str, int]) -> Counts:
+        counts = self.counts
         if not changes:
-            return domains.sums
-        sums = domains.sums.copy()
+            return counts.sums
+        sums = counts.sums.copy()
         for value, delta in changes.items():
-            number = domains.label.id_of(value)
+            number = counts.label.id_of(value)
             if number >= 0:
                 sums[number] += delta
         return sums
 
     def _lowest_with(self, changes: Mapping[str, int]) -> int:
         if len(changes) > 1:
-            return int(self.sums(changes)[self.domains.present].min())
+            return int(self.sums(changes)[self.counts.domains.present].min())
         ((value, delta),) = changes.items()
-        now = int(self.domains.sums[self.domains.label.id_of(value)])
+        now = self.of(value, {})
         lowest, next_lowest = self._lowest_two()
         # The changed domain may be the lowest itself: then the next one is what it compares to.
         others = next_lowest if now == lowest else lowest
@@ -68,7 +68,7 @@ class Counted:
     def _lowest_two(self) -> tuple[int, int | None]:
         """The two smallest sums, equal ones counted twice; None for lack of a second domain."""
         if self._two_lowest is None:
-            sums = self.domains.sums[self.domains.present]
+            sums = self.counts.sums[self.counts.domains.present]
             if len(sums) > 1:
                 lowest, next_lowest = np.partition(sums, 1)[:2].tolist()
                 self._two_lowest = lowest, next_lowest

@@ -48,27 +48,27 @@ class PerNode:
 class PerDomain:
     """A constraint over any other label."""
 
-    __slots__ = ("_base", "_domains", "_unlabelled", "_weight", "topology_key")
+    __slots__ = ("_base", "_counts", "_unlabelled", "_weight", "topology_key")
 
     def __init__(
-        self, tracked: Tracked, domains: DomainCounts, size: int, unlabelled: int = 0
+        self, tracked: Tracked, counts: DomainCounts, size: int, unlabelled: int = 0
     ) -> None:
         self.topology_key = tracked.constraint.topology_key
-        self._domains = domains
+        self._counts = counts
         self._weight = log(size + 2)
         self._base = float(tracked.constraint.max_skew - 1)
         self._unlabelled = unlabelled
         """Pods on nodes without the label, which count for the value ""."""
 
     def of_node(self, node: NodeInfo, value: str) -> float:
-        domains = self._domains
-        count = int(domains.sums[domains.label.id_of(value)])
+        counts = self._counts
+        count = int(counts.sums[counts.label.id_of(value)])
         if value == "":
             count += self._unlabelled
         return count * self._weight + self._base
 
     def of_rows(self, nodes: NodeTable, rows: Rows | slice) -> Floats:
-        sums, label = self._domains.sums, self._domains.label
+        sums, label = self._counts.sums, self._counts.label
         if self._unlabelled:
             sums = sums.copy()
             sums[label.id_of("")] += self._unlabelled
@@ -84,18 +84,18 @@ def weighed(tracked: Tracked, table: NodeTable, rows: Rows, *, require_all: bool
     """`rows` are the feasible ones; without `require_all` some may lack the label."""
     if tracked.constraint.topology_key == HOSTNAME:
         return PerNode(tracked, tracked.per_node.ask(table), len(rows))
-    domains = tracked.domains.ask(table)
-    label = domains.label
+    counts = tracked.per_domain.ask(table)
+    domains, label = counts.domains, counts.label
     empty = label.id_of("")
     if len(rows) == table.node_count == domains.rows.count and empty < 0:
         # All nodes: how many domains they have is known.
-        return PerDomain(tracked, domains, domains.domain_count + (domains.node_count < len(rows)))
+        return PerDomain(tracked, counts, domains.domain_count + (domains.node_count < len(rows)))
     seen = np.zeros(len(label.values) + 1, np.bool_)
     seen[label.ids[rows]] = True
     size = int(np.count_nonzero(seen))
     if require_all or empty < 0:
-        return PerDomain(tracked, domains, size)
+        return PerDomain(tracked, counts, size)
     # A node without the label counts for the value "", should there be one.
     size -= int(seen[empty] and seen[-1])
     outside = domains.rows.mask & (label.ids < 0)
-    return PerDomain(tracked, domains, size, int(domains.column.per_row[outside].sum()))
+    return PerDomain(tracked, counts, size, int(counts.column.per_row[outside].sum()))

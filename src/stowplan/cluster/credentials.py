@@ -1,0 +1,134 @@
+"""Who we are, as request headers and a client certificate; tokens are kept fresh.
+
+A service account's token file is rewritten by the kubelet long before it expires, so it is read
+again every minute.  An exec plugin is run again when its credential expires, or when the API
+server answers 401.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from stowplan.clock import Clock
+from stowplan.cluster.kubeconfig import Connection, ExecCommand
+from stowplan.errors import InputError
+from stowplan.objects.times import parse_time
+
+REREAD_S = 60.0
+EXEC_TIMEOUT_S = 60.0
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ClientCertificate:
+    cert: bytes
+    key: bytes
+
+
+class Credentials:
+    def __init__(self, connection: Connection, clock: Clock) -> None:
+        self._connection = connection
+        self._clock = clock
+        self._token = connection.token
+        self._valid_until_s = float("inf") if connection.token else 0.0
+        self.certificate: ClientCertificate | None = None
+        if connection.client_cert:
+            self.certificate = ClientCertificate(connection.client_cert, connection.client_key)
+
+    async def headers(self) -> dict[str, str]:
+        connection = self._connection
+        renewable = connection.exec_command is not None or bool(connection.token_file)
+        if renewable and self._clock.now() >= self._valid_until_s:
+            await self._refresh()
+        if self._token:
+            return {"Authorization": f"Bearer {self._token}"}
+        if connection.username:
+            pair = f"{connection.username}:{connection.password}".encode()
+            return {"Authorization": "Basic " + base64.b64encode(pair).decode()}
+        return {}
+
+    def expire(self) -> None:
+        """The server refused what we have: get it anew before the next request."""
+        if not self._connection.token:
+            self._valid_until_s = 0.0
+
+    async def _refresh(self) -> None:
+        connection = self._connection
+        if connection.exec_command is not None:
+            await self._run(connection.exec_command)
+            return
+        try:
+            self._token = _read_token(connection.token_file)
+        except OSError as error:
+            # A token that could not be read again may still be good.
+            if not self._token:
+                raise InputError(
+                    f"cannot be read: {error.strerror}", where=connection.token_file
+                ) from None
+        self._valid_until_s = self._clock.now() + REREAD_S
+
+    async def _run(self, command: ExecCommand) -> None:
+        info = {
+            "apiVersion": command.api_version,
+            "kind": "ExecCredential",
+            "spec": {"interactive": False},
+        }
+        environment = {
+            **os.environ,
+            **command.env,
+            "KUBERNETES_EXEC_INFO": msgspec.json.encode(info).decode(),
+        }
+        try:
+            process = await asyncio.create_subprocess_exec(
+                command.command,
+                *command.args,
+                env=environment,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE,
+            )
+            output, _ = await asyncio.wait_for(process.communicate(), EXEC_TIMEOUT_S)
+        except FileNotFoundError:
+            raise InputError(
+                f"credential plugin {command.command!r} is not installed",
+                where=self._connection.source,
+                hint=command.install_hint,
+            ) from None
+        except TimeoutError:
+            process.kill()
+            problem = f"credential plugin {command.command!r} took longer than {EXEC_TIMEOUT_S:g} s"
+            raise InputError(problem, where=self._connection.source) from None
+        if process.returncode:
+            raise InputError(
+                f"credential plugin {command.command!r} failed with exit code {process.returncode}",
+                where=self._connection.source,
+            )
+        self._take(command, output)
+
+    def _take(self, command: ExecCommand, output: bytes) -> None:
+        try:
+            status: dict[str, Any] = msgspec.json.decode(output)["status"]
+        except (msgspec.DecodeError, KeyError, TypeError):
+            # Its output may hold a secret: it is not repeated here.
+            raise InputError(
+                f"credential plugin {command.command!r} printed no ExecCredential with a status",
+                where=self._connection.source,
+            ) from None
+        self._token = str(status.get("token") or "")
+        if status.get("clientCertificateData"):
+            self.certificate = ClientCertificate(
+                str(status["clientCertificateData"]).encode(),
+                str(status.get("clientKeyData") or "").encode(),
+            )
+        expires = status.get("expirationTimestamp")
+        self._valid_until_s = parse_time(expires) - 10 if expires else float("inf")
+
+
+def _read_token(path: str) -> str:
+    """A short file on a memory file system: reading it blocks for microseconds."""
+    return Path(path).read_text().strip()
