@@ -415,6 +415,11 @@ def test_other_kinds_have_defaults_too(kind: Kind, body: Any, path: str, value: 
     assert found == value
 
 
+NODE_TERM = (
+    "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[0]"
+)
+
+
 @pytest.mark.parametrize(
     ("spec", "field", "text"),
     [
@@ -513,19 +518,14 @@ def test_other_kinds_have_defaults_too(kind: Kind, body: Any, path: str, value: 
                     "nodeAffinity": {
                         "requiredDuringSchedulingIgnoredDuringExecution": {
                             "nodeSelectorTerms": [
-                                {
-                                    "matchExpressions": [
-                                        {"key": "a", "operator": "Gt", "values": ["x"]}
-                                    ]
-                                }
+                                {"matchExpressions": [{"key": "a", "operator": "Gt"}]}
                             ]
                         }
                     }
                 }
             },
-            "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution"
-            ".nodeSelectorTerms[0].matchExpressions",
-            "must be an integer",
+            f"{NODE_TERM}.matchExpressions[0].values",
+            "must be specified single value when `operator` is 'Lt' or 'Gt'",
         ),
         ({"volumes": [{"name": "v"}, {"name": "v"}]}, "spec.volumes[1].name", "Duplicate value"),
     ],

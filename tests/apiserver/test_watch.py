@@ -314,9 +314,13 @@ def test_a_failure_inside_a_batch_keeps_what_was_written() -> None:
     store = new_store()
     log = Log(store, NAMESPACE)
 
-    with pytest.raises(RuntimeError), store.batch():
-        create(store, NAMESPACE, {"metadata": {"name": "team"}})
-        raise RuntimeError("boom")
+    def fail_halfway() -> None:
+        with store.batch():
+            create(store, NAMESPACE, {"metadata": {"name": "team"}})
+            raise RuntimeError("boom")
+
+    with pytest.raises(RuntimeError):
+        fail_halfway()
 
     assert log.story == [("ADDED", "team")]
 

@@ -14,8 +14,9 @@ from msgspec.structs import replace
 
 from stowplan.apiserver.ledger import Ledger
 from stowplan.apiserver.owners import Ref
+from stowplan.apiserver.stored_kinds import STORED_KIND_BY_NAME, STORED_KINDS
 from stowplan.objects.base import KubeObject, ObjectMeta, OwnerReference
-from stowplan.objects.kinds import KIND_BY_NAME, KINDS, NAMESPACE
+from stowplan.objects.kinds import NAMESPACE
 from stowplan.objects.workloads import Namespace
 
 FOREGROUND = "foregroundDeletion"
@@ -107,7 +108,7 @@ class Garbage:
             self._drop_owners(ref, gone)
 
     def _is_gone(self, owner: OwnerReference, namespace: str) -> bool:
-        kind = KIND_BY_NAME.get((owner.api_version, owner.kind))
+        kind = STORED_KIND_BY_NAME.get((owner.api_version, owner.kind))
         if kind is None:
             # A kind that is not served here: nobody can say that its object is gone.
             return False
@@ -126,7 +127,7 @@ class Garbage:
 
     def _release(self, owner: OwnerReference, namespace: str) -> None:
         """An owner that is deleted in the foreground goes when its last dependant has gone."""
-        kind = KIND_BY_NAME.get((owner.api_version, owner.kind))
+        kind = STORED_KIND_BY_NAME.get((owner.api_version, owner.kind))
         if kind is None:
             return
         ref = Ref(kind, namespace if kind.namespaced else "", owner.name)
@@ -142,7 +143,7 @@ class Garbage:
     def _contents(self, namespace: str) -> list[Ref]:
         return [
             Ref(kind, namespace, name)
-            for kind in KINDS
+            for kind in STORED_KINDS
             if kind.namespaced
             for name in sorted(self._ledger.tables[kind.struct].objects.get(namespace, ()))
         ]

@@ -18,11 +18,12 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
+from stowplan.apiserver.stored_kinds import STORED_KIND_BY_NAME
 from stowplan.apiserver.watches import Change, Rest
 from stowplan.errors import InputError, Unavailable
 from stowplan.objects.base import KubeObject
 from stowplan.objects.codec import decode_json, encode
-from stowplan.objects.kinds import KIND_BY_NAME, Kind
+from stowplan.objects.kinds import Kind
 from stowplan.objects.pod import Pod, PodSpec
 
 FILE_NAME = "cluster.db"
@@ -93,7 +94,7 @@ class SqliteJournal:
         rests: dict[bytes, Rest] = {}
         specs: dict[bytes, PodSpec] = {}
         for api_version, kind_name, body, rest in self._rows():
-            kind = KIND_BY_NAME.get((api_version, kind_name))
+            kind = STORED_KIND_BY_NAME.get((api_version, kind_name))
             if kind is None:
                 raise InputError(
                     f"the cluster's data has a kind that this version does not know: {kind_name}",

@@ -18,11 +18,12 @@ from typing import Protocol
 
 from stowplan.apiserver.owners import OwnerIndex, Owners, Ref
 from stowplan.apiserver.selectors import Predicate
+from stowplan.apiserver.stored_kinds import STORED_KINDS
 from stowplan.apiserver.watches import HISTORY_MAX, Change, Rest, Seen, Watcher, WatchHub
 from stowplan.cluster.port import Answer, Done, WatchEvent
 from stowplan.errors import ApiError, Timeout, Unavailable
 from stowplan.objects.base import KubeObject
-from stowplan.objects.kinds import KINDS, Kind
+from stowplan.objects.kinds import Kind
 
 log = logging.getLogger(__name__)
 
@@ -103,7 +104,8 @@ class Ledger:
         self.version = version
         self.owners = OwnerIndex()
         self.tables: dict[type[KubeObject], Table] = {
-            kind.struct: Table(kind, version=version, history_max=history_max) for kind in KINDS
+            kind.struct: Table(kind, version=version, history_max=history_max)
+            for kind in STORED_KINDS
         }
         self._next = ""
         self._journal = journal
@@ -181,6 +183,21 @@ class Ledger:
             if self._depth == 0:
                 self._direct = self._journal is None
                 self._end_batch()
+
+    @contextmanager
+    def rehearse(self) -> Iterator[None]:
+        """Undo the writes inside when it ends, before anybody hears of them."""
+        self.settle()
+        direct, unanswered = self._direct, self._unanswered
+        self._direct = False
+        self._depth += 1
+        try:
+            yield
+        finally:
+            self._depth -= 1
+            self._direct, self._unanswered = direct, unanswered
+            pending, self._pending = self._pending, []
+            self._undo(pending)
 
     def _end_batch(self) -> None:
         unanswered, self._unanswered = self._unanswered, False

@@ -25,12 +25,12 @@ from stowplan.apiserver.validation import (
     validate_resources,
     validate_selector,
 )
-from stowplan.objects.labels import SelectorError
 from stowplan.objects.names import label_key_problem
-from stowplan.objects.node_selector import compile_term
+from stowplan.objects.node_selector import METADATA_NAME
 from stowplan.objects.pod import (
     Affinity,
     Container,
+    NodeSelectorRequirement,
     NodeSelectorTerm,
     PodAffinity,
     PodAffinityTerm,
@@ -195,10 +195,40 @@ def _affinity(affinity: Affinity) -> Iterator[Problem]:
 
 
 def _node_term(term: NodeSelectorTerm, where: str) -> Iterator[Problem]:
-    try:
-        compile_term(term)
-    except SelectorError as error:
-        yield invalid(f"{where}.matchExpressions", str(term.match_expressions), str(error))
+    for n, expression in enumerate(term.match_expressions or ()):
+        yield from _node_requirement(expression, f"{where}.matchExpressions[{n}]")
+    for n, wanted in enumerate(term.match_fields or ()):
+        field = f"{where}.matchFields[{n}]"
+        if wanted.operator not in ("In", "NotIn"):
+            yield invalid(f"{field}.operator", wanted.operator, "not a valid selector operator")
+        elif len(wanted.values or ()) != 1:
+            text = (
+                "must be only one value when `operator` is 'In' or 'NotIn' for node field selector"
+            )
+            yield required(f"{field}.values", text)
+        if wanted.key != METADATA_NAME:
+            yield invalid(f"{field}.key", wanted.key, "not a valid field selector key")
+
+
+def _node_requirement(wanted: NodeSelectorRequirement, where: str) -> Iterator[Problem]:
+    """Whether `Gt` has a number is not asked here: upstream leaves that to the scheduler."""
+    count = len(wanted.values or ())
+    if wanted.operator in ("In", "NotIn"):
+        if count == 0:
+            text = "must be specified when `operator` is 'In' or 'NotIn'"
+            yield required(f"{where}.values", text)
+    elif wanted.operator in ("Exists", "DoesNotExist"):
+        if count:
+            text = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
+            yield not_allowed(f"{where}.values", text)
+    elif wanted.operator in ("Gt", "Lt"):
+        if count != 1:
+            text = "must be specified single value when `operator` is 'Lt' or 'Gt'"
+            yield required(f"{where}.values", text)
+    else:
+        yield invalid(f"{where}.operator", wanted.operator, "not a valid selector operator")
+    if problem := label_key_problem(wanted.key):
+        yield invalid(f"{where}.key", wanted.key, problem)
 
 
 def _weight(weight: int, where: str) -> Iterator[Problem]:

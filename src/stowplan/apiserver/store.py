@@ -117,6 +117,18 @@ class Store:
         self._ledger.note_unanswered()
         return self._handlers[type(request)](request)
 
+    def execute_whole(self, request: Request) -> tuple[KubeObject | None, Rest]:
+        """As `execute`, with the rest of the object beside it."""
+        thing = self.execute(request)
+        if thing is None:
+            return None, None
+        table = self._ledger.tables[type(thing)]
+        return thing, table.rest(thing.namespace, thing.name)
+
+    def rehearse(self) -> AbstractContextManager[None]:
+        """Check and answer the writes inside, then undo them: a dry run.  Not for deletes."""
+        return self._ledger.rehearse()
+
     def batch(self) -> AbstractContextManager[None]:
         """Commit the writes inside as one; answers and events come when it ends."""
         return self._ledger.batch()

@@ -62,7 +62,7 @@ class _ListMeta(Struct, frozen=True):
 
 class _List(Struct, frozen=True):
     metadata: _ListMeta = _ListMeta()
-    items: list[msgspec.Raw] = []
+    items: list[msgspec.Raw] = msgspec.field(default_factory=list)
 
 
 class _Event(Struct, frozen=True):

@@ -31,6 +31,7 @@ from stowplan.plugins._shared.volumes import (
 from stowplan.state.node_info import NodeInfo
 from stowplan.state.node_table import NodeTable
 from stowplan.state.pod_info import PodInfo, PodKind
+from stowplan.state.pod_sorts import EVERY_POD, Place
 
 DISK_CONFLICT = "node(s) had no available disk"
 CLAIM_IN_USE = (
@@ -54,6 +55,20 @@ class Disk(NamedTuple):
 
 
 Disks = tuple[Disk, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PodsWithClashingDisks:
+    """Pods that cannot be on one node with a pod that has these disks."""
+
+    disks: Disks
+
+    def weigh(self, kind: PodKind) -> int:
+        return int(disks_clash(self.disks, disks_of(kind)))
+
+    @property
+    def places(self) -> list[Place]:
+        return [EVERY_POD]
 
 
 @dataclass(slots=True)
@@ -118,9 +133,7 @@ class VolumeRestrictions:
         count = row_count(nodes, rows)
         why = np.full(count, 2 if state.conflicts > 0 else 0, np.uint32)
         if disks := state.disks:
-            clashing = nodes.counts.column(
-                (self.name, disks), lambda kind: int(disks_clash(disks, disks_of(kind)))
-            )
+            clashing = nodes.counts.column(PodsWithClashingDisks(disks))
             why[clashing.per_row[rows] > 0] = 1
         return Verdict(_REASONS, why, np.zeros(count, np.bool_))
 

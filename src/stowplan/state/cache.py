@@ -3,6 +3,9 @@
 A pod is Assumed when a decision was made and the cluster has not confirmed it yet, Added once the
 watch has shown it on its node.  Wrong transitions are errors and change nothing.  Mirrors
 kube-scheduler's `backend/cache/cache.go`; upstream's process exits are `CacheCorrupted` here.
+
+`core` tells it what happened, `state.node_table` reads what changed (`take_changes`): that list
+takes the place of upstream's most-recently-changed order.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ from stowplan.state.changes import Change
 from stowplan.state.images import ImageTable
 from stowplan.state.node_info import NodeInfo
 from stowplan.state.node_tree import NodeTree
-from stowplan.state.pod_info import PodInfo, PodKind, kind_of
+from stowplan.state.pod_info import NO_LABELS, PodInfo, PodKind, kind_of
 
 
 class CacheError(Exception):
@@ -28,13 +31,11 @@ class CacheCorrupted(InternalError):
 
 
 class _PodState:
-    __slots__ = ("assumed", "bound_at_s", "info")
+    __slots__ = ("assumed", "info")
 
     def __init__(self, info: PodInfo, *, assumed: bool) -> None:
         self.info = info
         self.assumed = assumed
-        self.bound_at_s: float | None = None
-        """When binding finished, for assumed pods that may expire."""
 
 
 class Cache:
@@ -47,6 +48,8 @@ class Cache:
         """0: an assumed pod never expires."""
         self._pods: dict[str, _PodState] = {}
         self._assumed: dict[str, None] = {}
+        self._bound_at_s: dict[str, float] = {}
+        """Assumed pods whose binding finished, and when; the earliest first."""
         self._changes: list[tuple[Change, NodeInfo, Any]] = []
         self._generation = 0
 
@@ -84,9 +87,9 @@ class Cache:
 
     def finish_binding(self, uid: str, now_s: float) -> None:
         """From now on an assumed pod may expire, if pods expire at all."""
-        state = self._pods.get(uid)
-        if state is not None and state.assumed:
-            state.bound_at_s = now_s
+        if uid in self._assumed:
+            self._bound_at_s.pop(uid, None)
+            self._bound_at_s[uid] = now_s
 
     def forget_pod(self, info: PodInfo) -> None:
         """Undo `assume_pod`.  Forgetting a pod nobody knows is fine."""
@@ -115,14 +118,10 @@ class Cache:
         if not state.assumed:
             raise CacheError(f"pod {uid}({state.info.key}) was already in added state")
         info = PodInfo(pod, _same_kind(state.info, pod))
-        if info.node_name == state.info.node_name and info.kind is state.info.kind:
-            # Confirmed as assumed: the sums stand, only the object is newer.
-            self.nodes[info.node_name].pods[uid] = info
-        else:
-            self._remove_from_node(state.info)
-            self._add_to_node(info)
-        state.info, state.assumed, state.bound_at_s = info, False, None
+        self._replace(state.info, info)
+        state.info, state.assumed = info, False
         del self._assumed[uid]
+        self._bound_at_s.pop(uid, None)
         return info
 
     def update_pod(self, pod: Pod) -> PodInfo:
@@ -141,11 +140,7 @@ class Cache:
                 f"to {pod.spec.node_name!r}"
             )
         info = PodInfo(pod)
-        if info.kind is state.info.kind:
-            self.nodes[info.node_name].pods[uid] = info
-        else:
-            self._remove_from_node(state.info)
-            self._add_to_node(info)
+        self._replace(state.info, info)
         state.info = info
         return info
 
@@ -165,24 +160,37 @@ class Cache:
             )
         self._drop(uid, state)
 
+    def next_expiry_s(self) -> float | None:
+        """The moment after which `expire_assumed` would find a pod."""
+        if self.assumed_ttl_s <= 0 or not self._bound_at_s:
+            return None
+        return next(iter(self._bound_at_s.values())) + self.assumed_ttl_s
+
     def expire_assumed(self, now_s: float) -> list[PodInfo]:
         """Drop assumed pods whose binding finished longer ago than the time allowed."""
-        if self.assumed_ttl_s <= 0:
-            return []
-        expired = [
-            (uid, state)
-            for uid in self._assumed
-            if (state := self._pods[uid]).bound_at_s is not None
-            and now_s >= state.bound_at_s + self.assumed_ttl_s
-        ]
-        for uid, state in expired:
-            self._drop(uid, state)
-        return [state.info for _, state in expired]
+        expired = []
+        while (expiry_s := self.next_expiry_s()) is not None and now_s > expiry_s:
+            uid = next(iter(self._bound_at_s))
+            expired.append(self._pods[uid].info)
+            self._drop(uid, self._pods[uid])
+        return expired
 
     def _drop(self, uid: str, state: _PodState) -> None:
         del self._pods[uid]
         self._assumed.pop(uid, None)
+        self._bound_at_s.pop(uid, None)
         self._remove_from_node(state.info)
+
+    def _replace(self, old: PodInfo, new: PodInfo) -> None:
+        """The same pod as a newer object."""
+        if new.node_name == old.node_name and new.kind is old.kind:
+            # The sums stand.
+            node = self.nodes[new.node_name]
+            node.pods[new.uid] = new
+            self._changed(Change.POD_SWAPPED, node, new)
+        else:
+            self._remove_from_node(old)
+            self._add_to_node(new)
 
     def _add_to_node(self, info: PodInfo) -> None:
         node = self.nodes.get(info.node_name)
@@ -207,10 +215,16 @@ class Cache:
         info = self.nodes.get(name)
         if info is None:
             info = self.nodes[name] = NodeInfo(name)
-        if info.node is not None:
-            self.images.remove(info.node)
+        known = info.node
+        if known is not None and _is_heartbeat(known, node):
+            info.node = node
+            self._changed(Change.NODE_SWAPPED, info, node)
+            return info
+        if known is None or known.status.images != node.status.images:
+            if known is not None:
+                self.images.remove(known)
+            self.images.add(node)
         self.tree.add(node)
-        self.images.add(node)
         info.set_node(node)
         self._changed(Change.NODE_SET, info, tuple(info.pods.values()))
         return info
@@ -223,6 +237,7 @@ class Cache:
         self.tree.remove(name)
         info.node = None
         info.allocatable = {}
+        info.image_states = {}
         self._changed(Change.NODE_REMOVED, info, tuple(info.pods.values()))
         if not info.pods:
             del self.nodes[name]
@@ -233,6 +248,11 @@ class Cache:
         self._generation += 1
         info.generation = self._generation
         self._changes.append((change, info, payload))
+
+    @property
+    def change_count(self) -> int:
+        """How much there is to take; whoever lets it grow holds on to memory."""
+        return len(self._changes)
 
     def take_changes(self) -> list[tuple[Change, NodeInfo, Any]]:
         """What changed since the last call, in order."""
@@ -261,11 +281,31 @@ def _same_kind(known: PodInfo, pod: Pod) -> PodKind:
         old.metadata.labels is new.metadata.labels
         and old.metadata.owner_references is new.metadata.owner_references
         and old.metadata.deletion_timestamp is new.metadata.deletion_timestamp
-        and old.status.container_statuses is new.status.container_statuses
-        and old.status.resources is new.status.resources
+        # What a pod that runs was given can be anywhere in its status.
+        and not (old.status.container_statuses or new.status.container_statuses)
+        and not (old.status.resources or new.status.resources)
         and all(getattr(old.spec, name) is getattr(new.spec, name) for name in _SHARED)
     )
     return known.kind if same else kind_of(pod)
+
+
+def _is_heartbeat(old: Node, new: Node) -> bool:
+    """Whether nothing that scheduling could read has changed, times of conditions apart."""
+    before, after = old.status, new.status
+    return (
+        (old.metadata.labels or NO_LABELS) == (new.metadata.labels or NO_LABELS)
+        and (old.metadata.annotations or NO_LABELS) == (new.metadata.annotations or NO_LABELS)
+        and old.spec == new.spec
+        and before.allocatable == after.allocatable
+        and before.capacity == after.capacity
+        and before.images == after.images
+        and before.declared_features == after.declared_features
+        and _condition_states(old) == _condition_states(new)
+    )
+
+
+def _condition_states(node: Node) -> dict[str, str]:
+    return {condition.type: condition.status for condition in node.status.conditions or ()}
 
 
 __all__ = ["Cache", "CacheCorrupted", "CacheError"]

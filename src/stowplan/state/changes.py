@@ -8,8 +8,12 @@ from enum import Enum
 class Change(Enum):
     NODE_SET = "node set"
     """A node was added or updated; payload: the pods on it at that moment."""
+    NODE_SWAPPED = "node swapped"
+    """A newer object that says the same (a heartbeat); payload: the node."""
     NODE_REMOVED = "node removed"
     """Payload: the pods still on it at that moment."""
     POD_ADDED = "pod added"
     """Payload: the pod."""
+    POD_SWAPPED = "pod swapped"
+    """A newer object of the same kind: the sums stand."""
     POD_REMOVED = "pod removed"

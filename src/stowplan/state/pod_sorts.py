@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from stowplan.objects.labels import IN, NOTHING, Selector
 from stowplan.state.pod_info import PodKind, Term
@@ -31,6 +31,17 @@ TERM_SORTS = (
 _PLACES = "places"
 
 
+class PodSort(Protocol):
+    """What can be counted; a plugin may bring its own.  Hashable, equal if it means the same."""
+
+    def weigh(self, kind: PodKind) -> int:
+        """How often a pod of this kind counts."""
+
+    @property
+    def places(self) -> list[Place]:
+        """Every pod that counts has exactly one of these among its own."""
+
+
 @dataclass(frozen=True, slots=True)
 class PodsMatching:
     """Pods that meet all the conditions."""
@@ -50,7 +61,6 @@ class PodsMatching:
 
     @property
     def places(self) -> list[Place]:
-        """Every pod that counts has exactly one of these among its own."""
         return min((selector_places(*each) for each in self.conditions), key=len)
 
 
@@ -72,7 +82,8 @@ class PodsCarrying:
         return [(self.term_sort, self.term)]
 
 
-PodSort = PodsMatching | PodsCarrying
+EVERY_POD: Place = (None, None)
+"""A place of every pod, for sorts that go by something else."""
 
 NO_PODS = PodsMatching(frozenset({(None, NOTHING)}))
 

@@ -1,0 +1,98 @@
+"""Every kind that the embedded cluster stores: those that scheduling reads, and plain ones.
+
+A plain kind is kept whole and handed back, and nothing in this process looks into it: clients
+(kubectl, a stock kube-scheduler, deployment tools) expect to find it.  Adding one is adding a line.
+`ledger` makes a table for each; `http.resources` says how each is served.
+"""
+
+from __future__ import annotations
+
+from stowplan.objects.base import KubeObject
+from stowplan.objects.kinds import KINDS, Kind
+
+
+class ConfigMap(KubeObject, frozen=True):
+    pass
+
+
+class Secret(KubeObject, frozen=True):
+    pass
+
+
+class ServiceAccount(KubeObject, frozen=True):
+    pass
+
+
+class Endpoints(KubeObject, frozen=True):
+    pass
+
+
+class EndpointSlice(KubeObject, frozen=True):
+    pass
+
+
+class ControllerRevision(KubeObject, frozen=True):
+    pass
+
+
+class Role(KubeObject, frozen=True):
+    pass
+
+
+class ClusterRole(KubeObject, frozen=True):
+    pass
+
+
+class RoleBinding(KubeObject, frozen=True):
+    pass
+
+
+class ClusterRoleBinding(KubeObject, frozen=True):
+    pass
+
+
+class ResourceClaim(KubeObject, frozen=True):
+    pass
+
+
+class ResourceClaimTemplate(KubeObject, frozen=True):
+    pass
+
+
+class ResourceSlice(KubeObject, frozen=True):
+    pass
+
+
+class DeviceClass(KubeObject, frozen=True):
+    pass
+
+
+def _plain(api_version: str, struct: type[KubeObject], plural: str, *, namespaced: bool) -> Kind:
+    group, _, version = api_version.rpartition("/")
+    return Kind(group, version, struct.__name__, plural, namespaced, struct)
+
+
+_RBAC = "rbac.authorization.k8s.io/v1"
+_RESOURCE = "resource.k8s.io/v1"
+
+PLAIN_KINDS: tuple[Kind, ...] = (
+    _plain("v1", ConfigMap, "configmaps", namespaced=True),
+    _plain("v1", Secret, "secrets", namespaced=True),
+    _plain("v1", ServiceAccount, "serviceaccounts", namespaced=True),
+    _plain("v1", Endpoints, "endpoints", namespaced=True),
+    _plain("discovery.k8s.io/v1", EndpointSlice, "endpointslices", namespaced=True),
+    _plain("apps/v1", ControllerRevision, "controllerrevisions", namespaced=True),
+    _plain(_RBAC, Role, "roles", namespaced=True),
+    _plain(_RBAC, ClusterRole, "clusterroles", namespaced=False),
+    _plain(_RBAC, RoleBinding, "rolebindings", namespaced=True),
+    _plain(_RBAC, ClusterRoleBinding, "clusterrolebindings", namespaced=False),
+    _plain(_RESOURCE, ResourceClaim, "resourceclaims", namespaced=True),
+    _plain(_RESOURCE, ResourceClaimTemplate, "resourceclaimtemplates", namespaced=True),
+    _plain(_RESOURCE, ResourceSlice, "resourceslices", namespaced=False),
+    _plain(_RESOURCE, DeviceClass, "deviceclasses", namespaced=False),
+)
+
+STORED_KINDS: tuple[Kind, ...] = (*KINDS, *PLAIN_KINDS)
+STORED_KIND_BY_NAME: dict[tuple[str, str], Kind] = {
+    (kind.api_version, kind.name): kind for kind in STORED_KINDS
+}
