@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -23,7 +24,7 @@ from stowplan.objects.kinds import POD
 from stowplan.objects.pod import Pod
 from tests.apiserver.things import data, make_pod, new_store
 
-HISTORY_MAX = 12
+HISTORY_MAX = 4
 
 names = st.sampled_from(["a", "b", "c"])
 colors = st.sampled_from(["red", "blue"])
@@ -75,8 +76,10 @@ class Follower:
     version: int
     watch: Watch = field(default_factory=Watch)
     ended: list[ApiError | None] = field(default_factory=list)
+    stopped: bool = False
 
     def heard(self, events: list[WatchEvent]) -> None:
+        assert not self.stopped
         for event in events:
             version = int(event.resource_version)
             name = event.object.name
@@ -257,7 +260,7 @@ class StoreMachine(RuleBasedStateMachine):
     def stop(self, choice: int) -> None:
         follower = self.followers.pop(choice % len(self.followers))
         follower.watch.stop()
-        follower.heard = None  # type: ignore[assignment, method-assign]
+        follower.stopped = True
 
     @rule()
     def bookmarks(self) -> None:
@@ -277,5 +280,5 @@ class StoreMachine(RuleBasedStateMachine):
             assert follower.ended == []
 
 
-TestStoreMachine = StoreMachine.TestCase
-TestStoreMachine.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestStoreMachine = pytest.mark.slow(StoreMachine.TestCase)
+TestStoreMachine.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)

@@ -226,7 +226,8 @@ class Model:
         if not waiting.rejectors:
             return AFTER_BACKOFF
         if event.is_wildcard:
-            return AFTER_BACKOFF if new is None or new is waiting.info.pod else SKIP
+            mine = new is None or new.metadata.uid == waiting.info.uid
+            return AFTER_BACKOFF if mine else SKIP
         best = SKIP
         for plugin in waiting.rejectors:
             for entry in self.registrations.get(plugin, ()):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
@@ -58,7 +59,7 @@ class HeapMachine(RuleBasedStateMachine):
             assert (key in self.heap) == (key in self.model)
 
 
-TestHeap = HeapMachine.TestCase
+TestHeap = pytest.mark.slow(HeapMachine.TestCase)
 
 
 def test_equal_orders_come_out_as_they_came_in() -> None:

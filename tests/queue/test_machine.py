@@ -10,6 +10,7 @@ from collections import Counter
 from itertools import count
 from typing import Any
 
+import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -59,6 +60,15 @@ FAILING = ClusterEvent(Resource.NODE, Action.UPDATE_NODE_CONDITION)
 EVENTS = [NODE_ADD, NODE_LABEL, NODE_DELETE, POD_DELETE, FAILING, FORCE_ACTIVATE]
 REJECTORS = ["Fit", "Labels", "OwnLabel", "AnyUpdate", "Deaf"]
 NODES = ["node-1", "node-2"]
+
+Rejection = tuple[frozenset[str], frozenset[str]]
+"""(unschedulable, pending): pending plugins are in both."""
+
+rejections = st.builds(
+    lambda unschedulable, pending: (unschedulable | pending, pending),
+    st.frozensets(st.sampled_from(REJECTORS), max_size=2),
+    st.frozensets(st.sampled_from(REJECTORS), max_size=1),
+)
 
 
 def plugins() -> list[Any]:
@@ -182,17 +192,22 @@ class QueueMachine(RuleBasedStateMachine):
         self.popped(self.queue.pop_specific(info), self.model.pop_specific(info))
 
     @precondition(lambda self: self.flying)
-    @rule(
-        data=st.data(),
-        rejectors=st.lists(st.sampled_from(REJECTORS), max_size=2),
-        pending=st.lists(st.sampled_from(REJECTORS), max_size=1),
-        after_done=st.booleans(),
-    )
-    def fail(
-        self, data: st.DataObject, rejectors: list[str], pending: list[str], after_done: bool
-    ) -> None:
+    @rule(data=st.data(), rejected_by=rejections, after_done=st.booleans())
+    def fail(self, data: st.DataObject, rejected_by: Rejection, after_done: bool) -> None:
         attempts = self.landed if after_done and self.landed else self.flying
-        queued, waiting = attempts.pop(data.draw(st.integers(0, len(attempts) - 1)))
+        self.land(attempts.pop(data.draw(st.integers(0, len(attempts) - 1))), rejected_by)
+
+    @rule(rejected_by=rejections, quarters=st.integers(0, 8))
+    def attempt(self, rejected_by: Rejection, quarters: int) -> None:
+        """The commonest course of things: a pod is tried, and fails before anything happens."""
+        self.h.tick(quarters / 4)
+        flying_count = len(self.flying)
+        self.pop()
+        if len(self.flying) > flying_count:
+            self.land(self.flying.pop(), rejected_by)
+
+    def land(self, attempt: tuple[QueuedPod, Waiting], rejected_by: Rejection) -> None:
+        queued, waiting = attempt
         uid = queued.info.uid
         live = self.cluster.get(queued.info.key)
         if live is None or live.uid != uid:
@@ -200,11 +215,10 @@ class QueueMachine(RuleBasedStateMachine):
             self.model.done(uid)
             return
         queued.info = waiting.info = live
-        unschedulable = frozenset(rejectors) | frozenset(pending)
-        queued.set_rejectors(unschedulable, frozenset(pending))
+        queued.set_rejectors(*rejected_by)
         present = self.model.find(live.key) is not None
         problem = self.queue.add_unschedulable_if_not_present(queued)
-        self.model.fail(waiting, unschedulable, frozenset(pending))
+        self.model.fail(waiting, *rejected_by)
         assert bool(problem) == present
 
     @precondition(lambda self: self.flying)
@@ -254,20 +268,17 @@ class QueueMachine(RuleBasedStateMachine):
     def tick(self, quarters: int) -> None:
         self.h.tick(quarters / 4)
 
-    @rule()
-    def flush_backoff(self) -> None:
-        self.queue.flush_backoff()
-        self.model.flush_backoff()
-
-    @rule()
-    def flush_unschedulable(self) -> None:
-        self.queue.flush_unschedulable()
-        self.model.flush_unschedulable(UNSCHEDULABLE_TIMEOUT)
-
-    @rule()
-    def flush(self) -> None:
-        self.queue.flush()
-        self.model.flush(UNSCHEDULABLE_TIMEOUT)
+    @rule(what=st.sampled_from(["all", "all", "backoff", "unschedulable"]))
+    def flush(self, what: str) -> None:
+        if what == "backoff":
+            self.queue.flush_backoff()
+            self.model.flush_backoff()
+        elif what == "unschedulable":
+            self.queue.flush_unschedulable()
+            self.model.flush_unschedulable(UNSCHEDULABLE_TIMEOUT)
+        else:
+            self.queue.flush()
+            self.model.flush(UNSCHEDULABLE_TIMEOUT)
 
     @rule()
     def wake_up(self) -> None:
@@ -277,7 +288,7 @@ class QueueMachine(RuleBasedStateMachine):
         if wakeup_s is None:
             return
         self.h.clock.now_s = max(self.h.clock.now_s, wakeup_s)
-        self.flush()
+        self.flush("all")
         assert self.queue.next_wakeup_s() != wakeup_s, "it was for nothing"
 
     @invariant()
@@ -326,4 +337,4 @@ class QueueMachine(RuleBasedStateMachine):
         assert self.queue._in_flight.event_count == 0
 
 
-TestQueue = QueueMachine.TestCase
+TestQueue = pytest.mark.slow(QueueMachine.TestCase)

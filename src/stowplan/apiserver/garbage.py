@@ -153,5 +153,7 @@ class Garbage:
         if any(name in table.objects for table in self._ledger.tables.values()):
             return
         self._terminating.discard(name)
-        if self._ledger.tables[NAMESPACE.struct].find("", name) is not None:
+        found = self._ledger.tables[NAMESPACE.struct].find("", name)
+        # Its deletion may have been undone, by a journal that failed or a dry run.
+        if found is not None and found.metadata.deletion_timestamp is not None:
             self._hands.remove_namespace(name)

@@ -22,7 +22,9 @@ from stowplan.objects.kinds import Kind
 log = logging.getLogger(__name__)
 
 Act = Callable[[], Any]
-"""Writes to the store and returns the answer, or raises `ApiError`."""
+"""Writes to the store and returns the answer, or raises `ApiError`.
+
+It must not read from the store: that would commit what the group has so far."""
 
 Tell = Callable[[Any], None]
 """Gets what the act returned, or the error, once it is durable."""

@@ -1,18 +1,23 @@
 """How commands print: tables, notes, and a sign of life.
 
-Data goes to stdout, everything else to stderr.  A terminal gets colour and lines that wrap; a
-pipe or a file gets plain columns of a stable form, as long as they need to be.  `rich` is only
-imported for a terminal.
+Data goes to stdout, everything else to stderr.  Columns are plain, of a stable form, and as wide
+as they need to be: a name that was cut could not be copied.  On a terminal the last column wraps
+and titles are bold; `rich` shows that something is going on there.
 """
 
 from __future__ import annotations
 
+import shutil
 import sys
+import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 import click
+
+_WRAPPED_WIDTH_MIN = 20
+"""In less space the last column is not wrapped: a word a line is no easier to read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,52 +25,45 @@ class Column:
     title: str
     right: bool = False
     """Numbers are aligned to the right."""
-    wrap: bool = False
-    """On a terminal, whether its text may be broken into lines where space is short."""
 
 
 def print_table(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
-    if sys.stdout.isatty():
-        _print_rich(columns, rows)
-    else:
-        for line in plain_table(columns, rows):
-            click.echo(line)
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    title, *lines = table_lines(columns, rows, width)
+    click.secho(title, bold=True)
+    for line in lines:
+        click.echo(line)
 
 
-def plain_table(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """
-    >>> for line in plain_table([Column("POD"), Column("SCORE", right=True)], [["a/b", "7"]]):
+def table_lines(
+    columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int | None = None
+) -> Iterator[str]:
+    """The table as text, its last column wrapped where a width is given.
+
+    >>> for line in table_lines([Column("POD"), Column("SCORE", right=True)], [["a/b", "7"]]):
     ...     print(line)
     POD  SCORE
     a/b      7
     """
-    lines = [[column.title for column in columns], *rows]
-    widths = [max(len(line[n]) for line in lines) for n in range(len(columns))]
-    for line in lines:
-        cells = [
-            cell.rjust(width) if column.right else cell.ljust(width)
-            for column, cell, width in zip(columns, line, widths, strict=True)
-        ]
-        yield "  ".join(cells).rstrip()
-
-
-def _print_rich(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for column in columns:
-        table.add_column(
-            column.title,
-            justify="right" if column.right else "left",
-            no_wrap=False,
-            overflow="fold",
-            ratio=1 if column.wrap else None,
+    table = [[column.title for column in columns], *rows]
+    widths = [max(len(row[n]) for row in table) for n in range(len(columns))]
+    indent = sum(widths[:-1]) + 2 * (len(columns) - 1)
+    space = None if width is None else width - indent
+    for row in table:
+        *cells, last = (
+            cell.rjust(cell_width) if column.right else cell.ljust(cell_width)
+            for column, cell, cell_width in zip(columns, row, widths, strict=True)
         )
-    for row in rows:
-        table.add_row(*(Text(cell, "dim" if cell == "-" else "") for cell in row))
-    Console(highlight=False).print(table)
+        first, *more = _wrapped(last.rstrip(), space)
+        yield "  ".join([*cells, first]).rstrip()
+        for line in more:
+            yield " " * indent + line
+
+
+def _wrapped(text: str, space: int | None) -> list[str]:
+    if space is None or space < _WRAPPED_WIDTH_MIN or len(text) <= space:
+        return [text]
+    return textwrap.wrap(text, space, break_long_words=False, break_on_hyphens=False)
 
 
 def note(text: str, *, hint: str = "") -> None:

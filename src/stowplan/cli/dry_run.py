@@ -6,6 +6,7 @@ the reasons for people, every decision in full as JSON for programs.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
 STDIN = "-"
 SUFFIXES = (".json", ".yaml", ".yml")
 SCHEDULER_DEFAULT = "default-scheduler"
+
+_NO_CLAIMS = "no new claims to deallocate, "
+"""What DynamicResources adds to every failure; of no use to somebody who claims no devices."""
 
 EXAMPLES = """\b
 Examples:
@@ -123,7 +127,7 @@ def _read(filenames: list[str]) -> list[Manifest]:
 def _texts(name: str) -> Iterator[tuple[str, bytes]]:
     """Name and content of a file, of standard input, or of every file in a folder."""
     if name == STDIN:
-        yield "standard input", click.get_binary_stream("stdin").read()
+        yield "standard input", sys.stdin.buffer.read()
         return
     path = Path(name)
     if path.is_dir():
@@ -137,6 +141,8 @@ def _texts(name: str) -> Iterator[tuple[str, bytes]]:
         yield name, path.read_bytes()
     except FileNotFoundError:
         raise InputError("there is no such file", where=name, hint=_near(path)) from None
+    except OSError as error:
+        raise InputError(error.strerror or str(error), where=name) from None
 
 
 def _near(path: Path) -> str:
@@ -258,7 +264,7 @@ def _outcomes(decisions: Iterable[Decision]) -> list[Outcome]:
 def _print_text(outcomes: list[Outcome]) -> None:
     if not outcomes:
         return
-    columns = [Column("POD"), Column("NODE"), Column("SCORE", right=True), Column("", wrap=True)]
+    columns = [Column("POD"), Column("NODE"), Column("SCORE", right=True), Column("")]
     rows = [_row(outcome) for outcome in outcomes]
     if not any(row[-1] for row in rows):
         columns, rows = columns[:-1], [row[:-1] for row in rows]
@@ -309,18 +315,21 @@ def _reasons(outcomes: list[Outcome]) -> Iterator[list[str]]:
 
 
 def _why(decision: Decision) -> Iterator[str]:
-    if decision.error:
-        yield "no decision for"
+    if decision.error and decision.node_count:
+        yield "the attempt failed for"
         yield decision.error
         return
     available = f"0/{decision.node_count} nodes are available"
     yield f"{available} for"
+    if not decision.reasons:
+        yield decision.message
     by_count = sorted(decision.reasons.items(), key=lambda reason: (-reason[1], reason[0]))
     width = max((len(str(count)) for _, count in by_count), default=0)
     for text, count in by_count:
         yield f"{count:>{width}}  {text}"
     if decision.post_filter_message:
-        yield decision.post_filter_message.replace(f"{available}: ", "")
+        text = decision.post_filter_message.replace(f"{available}: ", "")
+        yield text.removeprefix(_NO_CLAIMS)
 
 
 def _summary(outcomes: list[Outcome]) -> str:

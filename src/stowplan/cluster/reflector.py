@@ -138,9 +138,10 @@ class Reflector:
 
     def _heard(self, events: list[WatchEvent]) -> None:
         self._watch_heard = True
-        self._relisted = False
-        self._backoff.reset()
+        turn = self._turn
         for event in events:
+            if turn != self._turn:
+                return  # The sink has stopped us.
             # First the version: if the sink fails, the watch resumes behind this event.
             self.resource_version = event.resource_version
             if event.type != "BOOKMARK":
@@ -149,21 +150,18 @@ class Reflector:
     def _ended(self, error: ApiError | None) -> None:
         self._watch = None
         lasted_s = self._clock.now() - self._watch_started_s
+        worked = self._watch_heard or lasted_s >= SHORT_WATCH_S
+        if worked:
+            self._relisted = False
+            self._backoff.reset()
         if isinstance(error, Gone):
             # At once, unless the version that is gone comes from a list made just now.
             self._later(self._backoff.next() if self._relisted else 0.0, self._begin_list)
         elif error is not None:
-            resume = error.code >= 500 or error.code in _PASSING_CODES
-            # A server that knows less than we have seen: only a new list can tell what is.
-            if "Too large resource version" in error.message:
-                resume = False
             delay_s = error.retry_after_s or self._backoff.next()
-            self._later(delay_s, self._begin_watch if resume else self._begin_list)
-        elif self._watch_heard or lasted_s >= SHORT_WATCH_S:
-            self._backoff.reset()
-            self._later(0.0, self._begin_watch)
+            self._later(delay_s, self._begin_watch if _may_resume(error) else self._begin_list)
         else:
-            self._later(self._backoff.next(), self._begin_watch)
+            self._later(0.0 if worked else self._backoff.next(), self._begin_watch)
 
     def _later(self, delay_s: float, action: Callable[[], None]) -> None:
         self._turn += 1
@@ -174,3 +172,14 @@ class Reflector:
                 action()
 
         self._call_later(delay_s, run)
+
+
+def _may_resume(error: ApiError) -> bool:
+    """Whether the same watch can work later.
+
+    Not from a version that the server has not reached: it knows less than we have seen, and only
+    a new list can tell what is.
+    """
+    if "Too large resource version" in error.message:
+        return False
+    return error.code >= 500 or error.code in _PASSING_CODES

@@ -17,41 +17,77 @@ from numpy.typing import NDArray
 
 from stowplan.framework.diagnosis import Diagnosis
 from stowplan.framework.runtime import ScoreBoard
-from stowplan.framework.status import Status
+from stowplan.framework.status import Rows, Status
 from stowplan.state.node_table import NodeTable
 
+Column = NDArray[np.int64] | NDArray[np.int32]
 
-class ScoreColumns(Mapping[str, dict[str, int]]):
-    """Node -> plugin -> score, held as one column per plugin."""
+_INT32 = np.iinfo(np.int32)
 
-    __slots__ = ("_columns", "_index", "_names")
 
-    def __init__(self, names: list[str], columns: dict[str, NDArray[np.int32]]) -> None:
-        self._names = names
-        self._columns = columns
-        self._index: dict[str, int] = {}
+class NodeIndex:
+    """Names of nodes and their positions, shared by the columns of one decision."""
+
+    __slots__ = ("_positions", "names")
+
+    def __init__(self, names: list[str]) -> None:
+        self.names = names
+        self._positions: dict[str, int] = {}
+
+    def position(self, node: str) -> int:
+        if not self._positions:
+            self._positions = {name: n for n, name in enumerate(self.names)}
+        return self._positions[node]
+
+
+class Totals(Mapping[str, int]):
+    """Node -> total score."""
+
+    __slots__ = ("_column", "_nodes")
+
+    def __init__(self, nodes: NodeIndex, column: Column) -> None:
+        self._nodes, self._column = nodes, column
+
+    def __getitem__(self, node: str) -> int:
+        return int(self._column[self._nodes.position(node)])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._nodes.names)
+
+    def __len__(self) -> int:
+        return len(self._nodes.names)
+
+    def to_dict(self) -> dict[str, int]:
+        return dict(zip(self._nodes.names, self._column.tolist(), strict=True))
+
+
+class Scores(Mapping[str, dict[str, int]]):
+    """Node -> plugin -> score."""
+
+    __slots__ = ("_columns", "_nodes")
+
+    def __init__(self, nodes: NodeIndex, columns: dict[str, Column]) -> None:
+        self._nodes, self._columns = nodes, columns
 
     def __getitem__(self, node: str) -> dict[str, int]:
-        if not self._index:
-            self._index = {name: n for n, name in enumerate(self._names)}
-        n = self._index[node]
+        n = self._nodes.position(node)
         return {plugin: int(column[n]) for plugin, column in self._columns.items()}
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._names)
+        return iter(self._nodes.names)
 
     def __len__(self) -> int:
-        return len(self._names)
+        return len(self._nodes.names)
 
     def to_dict(self) -> dict[str, dict[str, int]]:
-        plugins = list(self._columns)
-        rows = zip(*(column.tolist() for column in self._columns.values()), strict=True)
-        if not plugins:
-            return {name: {} for name in self._names}
+        columns = {plugin: column.tolist() for plugin, column in self._columns.items()}
         return {
-            name: dict(zip(plugins, row, strict=True))
-            for name, row in zip(self._names, rows, strict=True)
+            name: {plugin: column[n] for plugin, column in columns.items()}
+            for n, name in enumerate(self._nodes.names)
         }
+
+
+_NO_NODES = NodeIndex([])
 
 
 @dataclass(slots=True)
@@ -61,8 +97,8 @@ class Detail:
     feasible: list[str] = field(default_factory=list)
     rejected: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Node -> plugin, code and reasons.  Nodes turned down alike share one value."""
-    scores: ScoreColumns = field(default_factory=lambda: ScoreColumns([], {}))
-    totals: dict[str, int] = field(default_factory=dict)
+    scores: Scores = field(default_factory=lambda: Scores(_NO_NODES, {}))
+    totals: Totals = field(default_factory=lambda: Totals(_NO_NODES, np.zeros(0, np.int64)))
 
 
 @dataclass(slots=True)
@@ -112,7 +148,7 @@ class Decision:
         optional: dict[str, Any] = {
             "preFilterMessage": self.pre_filter_message,
             "scores": detail.scores.to_dict(),
-            "totals": detail.totals,
+            "totals": detail.totals.to_dict(),
             "chosen": self.node,
             "message": self.message or self.error,
             "nominatedNode": self.nominated_node,
@@ -127,16 +163,24 @@ def describe_rejections(table: NodeTable, diagnosis: Diagnosis) -> dict[str, dic
     """Node -> plugin, code and reasons, for every node that was turned down."""
     rejected = {}
     shared: dict[Status, dict[str, Any]] = {}
-    for row, name in enumerate(table.names):
-        if table.infos[row] is None:
-            continue
+    for row in _rows_in_question(table, diagnosis).tolist():
         status = diagnosis.status(row)
         if status is not None:
             described = shared.get(status)
             if described is None:
                 described = shared[status] = _status_dict(status)
-            rejected[name] = described
+            rejected[table.names[row]] = described
     return rejected
+
+
+def _rows_in_question(table: NodeTable, diagnosis: Diagnosis) -> Rows:
+    """Rows that have a status, of which the diagnosis can tell at a glance."""
+    found = table.alive.copy()
+    if diagnosis.rejections is not None and diagnosis.candidates is not None:
+        passed = diagnosis.candidates & (diagnosis.rejections.first == 0)
+        passed[list(diagnosis.overrides)] = False
+        found &= ~passed
+    return np.flatnonzero(found)
 
 
 def _status_dict(status: Status) -> dict[str, Any]:
@@ -147,10 +191,14 @@ def _status_dict(status: Status) -> dict[str, Any]:
     }
 
 
-def describe_scores(table: NodeTable, board: ScoreBoard) -> tuple[ScoreColumns, dict[str, int]]:
+def describe_scores(table: NodeTable, board: ScoreBoard) -> tuple[Scores, Totals]:
     """Node -> plugin -> score, and node -> total."""
-    names = [table.names[row] for row in board.rows.tolist()]
-    # Copied: the board's own columns may change with the next cycle.
-    columns = {name: board.of_plugin(name).astype(np.int32) for name in board.by_plugin}
-    totals = dict(zip(names, board.total.tolist(), strict=True))
-    return ScoreColumns(names, columns), totals
+    nodes = NodeIndex([table.names[row] for row in board.rows.tolist()])
+    columns = {name: _compact(board.of_plugin(name)) for name in board.by_plugin}
+    return Scores(nodes, columns), Totals(nodes, _compact(board.total))
+
+
+def _compact(column: Column) -> Column:
+    """A copy, because the board's own columns may change with the next cycle; half the size."""
+    fits = len(column) > 0 and column.min() >= _INT32.min and column.max() <= _INT32.max
+    return column.astype(np.int32) if fits else column.copy()

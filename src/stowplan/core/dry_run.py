@@ -181,22 +181,19 @@ class DryRun:
         The table still is as it was when the node was chosen: it is refreshed by the next cycle.
         """
         decision, cycle = attempt.decision, attempt.cycle
-        detail = decision.detail
-        if decision.score is None:
-            rows = np.array([cycle.nodes.row_of[decision.node]], np.intp)
-            try:
-                answers = framework.local_answers(cycle, pod)
-                board = framework.score(cycle, pod, Feasible(answers.passed, answers, []), rows)
-            except PluginFailed:
-                # Live it is not even asked.
-                return
-            decision.score = int(board.total[0])
+        if decision.score is not None:
+            return
+        rows = np.array([cycle.nodes.row_of[decision.node]], np.intp)
+        try:
+            answers = framework.local_answers(cycle, pod)
+            board = framework.score(cycle, pod, Feasible(answers.passed, answers, []), rows)
+        except PluginFailed:
+            # Live it is not even asked.
+            return
+        decision.score = int(board.total[0])
+        if self.detail:
             scores, totals = describe_scores(cycle.nodes, board)
-            decision.plugin_scores = scores[decision.node]
-            if self.detail and detail is None:
-                decision.detail = Detail([decision.node], scores=scores, totals=totals)
-        elif detail is not None:
-            decision.plugin_scores = detail.scores[decision.node]
+            decision.detail = Detail([decision.node], scores=scores, totals=totals)
 
     def _make_room(self, pod: PodInfo, node: str, victims: Iterable[PodInfo]) -> PodInfo:
         """The victims go, less important pods lose their promise of the node, the pod gets it."""

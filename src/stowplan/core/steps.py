@@ -1,8 +1,9 @@
 """Running generators: how code written top to bottom waits without anybody blocking.
 
-Binding a pod, evicting victims and patching a status are generators that yield what they need (an
-API request, an extender's answer, some sleep, a permit) and are sent the outcome.  The `Stepper`
-turns what they yield into effects and timers, and resumes them when the machine hears back.
+Deciding on a pod, binding it, evicting victims and patching a status are generators that yield
+what they need (an API request, an extender's answer, some sleep, a permit) and are sent the
+outcome.  The `Stepper` turns what they yield into effects and timers, and resumes them when the
+machine hears back.  Only `core.machine` owns one.
 """
 
 from __future__ import annotations
@@ -40,13 +41,21 @@ class Suspend:
     register: Callable[[Callable[[Any], None]], None]
 
 
+_WANTED = (*_REQUESTS, CallExtender, Sleep, Suspend, Parallel)
+
+_CANCELLED_MAX = 64
+"""Cancelled timers that may lie about before they are swept out."""
+
+
 class Stepper:
     def __init__(self) -> None:
         self.effects: list[Effect] = []
         self._tokens = count(1)
         self._waiting: dict[int, tuple[Steps, Finished]] = {}
         self._ready: deque[tuple[Steps, Finished, Any]] = deque()
-        self._timers: list[tuple[float, int, Callable[[], None]]] = []
+        self._timers: list[tuple[float, int]] = []
+        self._actions: dict[int, Callable[[], None]] = {}
+        """What to do when a timer fires; a timer without an entry was cancelled."""
         self._running = False
         self.now_s = 0.0
 
@@ -65,15 +74,34 @@ class Stepper:
     def pending_count(self) -> int:
         return len(self._waiting)
 
-    def at(self, time_s: float, action: Callable[[], None]) -> None:
-        heapq.heappush(self._timers, (time_s, next(self._tokens), action))
+    @property
+    def timer_count(self) -> int:
+        return len(self._actions)
+
+    def at(self, time_s: float, action: Callable[[], None]) -> int:
+        """Do something then; the number is for `cancel`."""
+        number = next(self._tokens)
+        heapq.heappush(self._timers, (time_s, number))
+        self._actions[number] = action
+        return number
+
+    def cancel(self, timer: int) -> None:
+        if self._actions.pop(timer, None) is None:
+            return
+        if len(self._timers) > 2 * len(self._actions) + _CANCELLED_MAX:
+            self._timers = [entry for entry in self._timers if entry[1] in self._actions]
+            heapq.heapify(self._timers)
 
     def next_timer_s(self) -> float | None:
-        return self._timers[0][0] if self._timers else None
+        timers = self._timers
+        while timers and timers[0][1] not in self._actions:
+            heapq.heappop(timers)
+        return timers[0][0] if timers else None
 
     def run_due(self) -> None:
-        while self._timers and self._timers[0][0] <= self.now_s:
-            heapq.heappop(self._timers)[2]()
+        while (time_s := self.next_timer_s()) is not None and time_s <= self.now_s:
+            _, number = heapq.heappop(self._timers)
+            self._actions.pop(number)()
 
     def _resume(self, steps: Steps, finished: Finished, value: Any) -> None:
         """Never runs a generator inside another one: a plugin may allow a pod in its own step."""
@@ -90,6 +118,9 @@ class Stepper:
     def _advance(self, steps: Steps, finished: Finished, value: Any) -> None:
         try:
             wanted = steps.send(value)
+            while not isinstance(wanted, _WANTED):
+                # Its own fault, so it hears of it: a plugin's mistake ends the plugin's attempt.
+                wanted = steps.throw(TypeError(f"{wanted!r} is nothing that can be carried out"))
         except StopIteration as stop:
             finished(stop.value)
             return
@@ -102,21 +133,18 @@ class Stepper:
             self._waiting[token] = (steps, finished)
             self.effects.append(AskExtender(token, wanted))
         elif isinstance(wanted, Sleep):
-            self.at(
-                self.now_s + wanted.seconds, lambda: self._resume(steps, finished, None)
-            )
+            self.at(self.now_s + wanted.seconds, lambda: self._resume(steps, finished, None))
         elif isinstance(wanted, Suspend):
             wanted.register(lambda outcome: self._resume(steps, finished, outcome))
-        elif isinstance(wanted, Parallel):
-            self._fork(wanted.branches, lambda results: self._resume(steps, finished, results))
         else:
-            raise AssertionError(f"a step yielded {wanted!r}, which nobody can carry out")
+            self._fork(wanted.branches, lambda results: self._resume(steps, finished, results))
 
     def _fork(self, branches: list[Steps], joined: Finished) -> None:
         results: list[Any] = [None] * len(branches)
         left = len(branches)
         if not branches:
             joined([])
+            return
 
         def finish(index: int) -> Finished:
             def finished(result: Any) -> None:

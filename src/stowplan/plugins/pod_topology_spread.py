@@ -159,11 +159,14 @@ class PodTopologySpread:
 
     # -- Filter -----------------------------------------------------------------------------
 
+    def concerns(self, pod: PodInfo) -> bool:
+        """Whether PreFilter has anything to look at, for this kind of pod, ever."""
+        return bool(self._default_hard or pod.kind.spec.topology_spread_constraints)
+
     def pre_filter(self, cycle: Cycle, pod: PodInfo) -> Status | None:
-        kind = pod.kind
-        if not self._default_hard and not kind.spec.topology_spread_constraints:
+        if not self.concerns(pod):
             return SKIP
-        plan = self._plan(kind)
+        plan = self._plan(pod.kind)
         if plan.hard_problem:
             return error(plan.hard_problem)
         if not plan.hard:

@@ -86,6 +86,15 @@ class CountIndex:
         for column in self._columns.values():
             column.resize(size, capacity)
 
+    def clear(self) -> None:
+        """Forget all counts: they are made again when somebody asks."""
+        self._retire_domains([*self._domains])
+        for column in self._columns.values():
+            column.retired = True
+        self._columns.clear()
+        self._columns_at.clear()
+        self._version += 1
+
     def forget_label(self, key: str) -> None:
         """The label's values are numbered anew."""
         self._retire_domains([k for k in self._domains if k[0] == key])

@@ -7,6 +7,9 @@ the row.
 Every row carries the version of its last change, of any sort and of its node object alone, so
 that whatever is kept per row (`framework.kept`, `RowSet`, `DomainCounts`) catches up by looking at
 those rows only.
+
+`core.schedule_one` refreshes it at the start of a cycle; nothing else writes it.  `heal` and
+`check` compare it with the cache, and rebuild it if something is amiss.
 """
 
 from __future__ import annotations
@@ -20,13 +23,17 @@ from numpy.typing import NDArray
 
 from stowplan.objects.node import Node, Taint
 from stowplan.state.changes import Change
+from stowplan.state.consistency import table_problems
 from stowplan.state.count_index import CountIndex
+from stowplan.state.image_columns import ImageColumns
 from stowplan.state.images import ImageTable
 from stowplan.state.label_column import LabelColumn
 from stowplan.state.node_info import NodeInfo
 from stowplan.state.node_tree import NodeTree
-from stowplan.state.pod_info import HostPort, PodInfo
+from stowplan.state.pod_info import PodInfo
+from stowplan.state.pod_sorts import TERM_SORTS
 from stowplan.state.pod_table import PodTable
+from stowplan.state.port_columns import PortColumns
 from stowplan.state.row_set import ALL_NODES, Member, RowSet, all_nodes
 
 if TYPE_CHECKING:
@@ -39,8 +46,8 @@ Rows = NDArray[np.intp]
 _LOG_MAX = 4096
 """Changed rows remembered one by one; further back, versions are compared over the whole table."""
 
-_KEPT_MAX = 1024
-"""Row sets and images kept; the oldest goes first."""
+_ROW_SETS_MAX = 1024
+"""Row sets kept; the oldest goes first."""
 
 
 class NodeTable:
@@ -55,6 +62,8 @@ class NodeTable:
         self.version = 0
         self.node_version = 0
         """Grows when a node object changes; pods coming and going leave it alone."""
+        self.rows_written = 0
+        """How many rows were ever written: what refreshing has cost."""
         self.pods = PodTable()
         self.counts = CountIndex(self)
         """Pods of every sort somebody asks for, per node and per topology domain."""
@@ -71,9 +80,8 @@ class NodeTable:
         self._requested: dict[str, Ints] = {}
         self._labels: dict[str, LabelColumn] = {}
         self._row_sets: dict[Hashable, RowSet] = {}
-        self._ports: dict[tuple[str, int], dict[str, Mask]] = {}
-        self._row_ports: dict[int, frozenset[tuple[str, str, int]]] = {}
-        self._images: dict[str, tuple[Ints, Ints]] = {}
+        self.ports = PortColumns()
+        self.images = ImageColumns()
         self._image_versions: list[int] = []
         self._order: Rows = np.zeros(0, np.intp)
         self._order_version = -1
@@ -122,6 +130,11 @@ class NodeTable:
     def _view(self, name: str) -> NDArray[Any]:
         return self._columns[name][: self.size]
 
+    @property
+    def resources(self) -> set[str]:
+        """Every resource that has a column."""
+        return {*self._allocatable, *self._requested}
+
     def allocatable(self, resource: str) -> Ints:
         """Milli-cpu, bytes or counts; all zero for a resource no node has."""
         return self._amount_column(self._allocatable, resource)[: self.size]
@@ -161,49 +174,31 @@ class NodeTable:
         """Rows of the nodes that exist among these names, ascending."""
         return np.array(sorted(self.row_of[n] for n in names if n in self.row_of), np.intp)
 
+    @property
+    def labels_kept(self) -> list[str]:
+        return list(self._labels)
+
     def port_used(self, ip: str, protocol: str, port: int) -> Mask | None:
         """Rows where this host port is taken; None when no node uses it at all."""
-        by_ip = self._ports.get((protocol, port))
-        if not by_ip:
-            return None
-        clashing = [
-            mask for used, mask in by_ip.items() if ip == used or "0.0.0.0" in (ip, used)
-        ]
-        if not clashing:
-            return None
-        taken = np.zeros(self.size, np.bool_)
-        for mask in clashing:
-            taken |= mask[: self.size]
-        return taken
+        return self.ports.used(ip, protocol, port, self.size)
 
     def image(self, name: str) -> tuple[Ints, Ints] | None:
         """Per row the size of the image there and on how many nodes it was when last looked at.
 
         None when no node has it.
         """
-        if name not in self._images:
-            if name not in self._image_table:
-                return None
-            found = [
-                (row, info.image_states[name])
-                for row, info in enumerate(self.infos)
-                if info is not None and name in info.image_states
-            ]
-            if not found:
-                return None
-            sizes, node_counts = np.zeros(self.capacity, np.int64), np.zeros(self.capacity, np.int64)
-            for row, state in found:
-                sizes[row], node_counts[row] = state
-            _keep(self._images, name, (sizes, node_counts))
-        sizes, node_counts = self._images[name]
-        return sizes[: self.size], node_counts[: self.size]
+        if name not in self._image_table:
+            self.images.forget(name)
+            return None
+        return self.images.get(name, self.infos, self.capacity)
 
     def row_set(self, key: Hashable, member: Member) -> RowSet:
         """The rows whose nodes `member` accepts; equal keys must mean equal predicates."""
         found = self._row_sets.get(key)
         if found is None:
-            found = RowSet(self, member)
-            _keep(self._row_sets, key, found)
+            found = self._row_sets[key] = RowSet(self, member)
+            if len(self._row_sets) > _ROW_SETS_MAX:
+                self._row_sets.pop(next(iter(self._row_sets)))
         found.refresh()
         return found
 
@@ -249,25 +244,100 @@ class NodeTable:
         self._tree, self._image_table = cache.tree, cache.images
         dirty: dict[int, NodeInfo] = {}
         for change, info, payload in changes:
-            if change is Change.POD_ADDED:
-                if info.row >= 0:
-                    self._count_pod(payload, info.row, 1)
-                    dirty[info.row] = info
-            elif change is Change.POD_REMOVED:
-                if info.row >= 0:
-                    self._count_pod(payload, info.row, -1)
-                    dirty[info.row] = info
-            elif change is Change.NODE_SET:
-                if info.row < 0:
-                    self._take_row(info)
+            row = info.row
+            if change is Change.NODE_SET:
+                if row < 0:
+                    row = self._take_row(info)
                     for pod in payload:
-                        self._count_pod(pod, info.row, 1)
-                dirty[info.row] = info
-            else:
-                dirty.pop(info.row, None)
+                        self._count_pod(pod, row, 1)
+                dirty[row] = info
+            elif row < 0:
+                continue
+            elif change is Change.POD_ADDED:
+                self._count_pod(payload, row, 1)
+                dirty[row] = info
+            elif change is Change.POD_REMOVED:
+                self._count_pod(payload, row, -1)
+                dirty[row] = info
+            elif change is Change.NODE_REMOVED:
+                dirty.pop(row, None)
                 self._free_row(info, payload)
+            elif row not in dirty:
+                if change is Change.NODE_SWAPPED:
+                    self._nodes[row] = payload
+                if self._image_versions[row] != self._image_table.version:
+                    dirty[row] = info
         for row, info in dirty.items():
             self._write_row(row, info)
+
+    def heal(self, cache: Cache) -> str:
+        """See that no node is missing, and rebuild the table if one is.
+
+        Says what was wrong, as upstream does: the cycle that found it fails, the next recovers.
+        """
+        if self.node_count == len(cache.tree):
+            return ""
+        problem = (
+            f"snapshot state is not consistent, length of NodeInfoList={self.node_count} "
+            f"not equal to length of nodes in tree={len(cache.tree)} , length of "
+            f"NodeInfoMap={len(self.row_of)}, length of nodes in cache={len(cache.nodes)}, "
+            "trying to recover"
+        )
+        self.rebuild(cache)
+        return problem
+
+    def check(self, cache: Cache) -> list[str]:
+        """Compare everything with the cache, and rebuild the table if anything differs.
+
+        Takes as long as the cluster is large: for the debugger and for tests.
+        """
+        self.refresh(cache)
+        problems = table_problems(self, cache)
+        if problems:
+            self.rebuild(cache)
+        return problems
+
+    def rebuild(self, cache: Cache) -> None:
+        """Forget everything and take it anew from the cache.
+
+        Versions go on growing and rows stay in use, so whatever is kept per row catches up.
+        """
+        cache.take_changes()
+        self._tree, self._image_table = cache.tree, cache.images
+        for info in (*self.infos, *cache.nodes.values()):
+            if info is not None:
+                info.row = -1
+        self._empty()
+        nodes = [info for info in cache.nodes.values() if info.node is not None]
+        for info in nodes:
+            row = self._take_row(info)
+            for pod in info.pods.values():
+                self._count_pod(pod, row, 1)
+        for info in nodes:
+            self._write_row(info.row, info)
+
+    def _empty(self) -> None:
+        size = self.size
+        self.names, self.infos, self._nodes = [""] * size, [None] * size, [None] * size
+        self._image_versions = [-1] * size
+        self._free = list(range(size))[::-1]
+        self.row_of.clear()
+        self.node_count = 0
+        self._membership += 1
+        for name, column in self._columns.items():
+            if name not in _VERSIONS:
+                column[:] = 0
+        for amounts in (*self._allocatable.values(), *self._requested.values()):
+            amounts[:] = 0
+        self.ports.clear()
+        self.images.clear()
+        self._labels.clear()
+        self.counts.clear()
+        before, self.pods = self.pods, PodTable()
+        for sort in TERM_SORTS:
+            getattr(self.pods, sort).version = getattr(before, sort).version + 1
+        for row in range(size):
+            self._touch(row, node_changed=True)
 
     def _count_pod(self, pod: PodInfo, row: int, sign: int) -> None:
         if sign > 0:
@@ -276,7 +346,7 @@ class NodeTable:
             self.pods.remove(pod)
         self.counts.count(pod.kind, row, sign)
 
-    def _take_row(self, info: NodeInfo) -> None:
+    def _take_row(self, info: NodeInfo) -> int:
         if self._free:
             row = self._free.pop()
         else:
@@ -297,18 +367,18 @@ class NodeTable:
         self._columns["alive"][row] = True
         self.node_count += 1
         self._membership += 1
+        return row
 
     def _free_row(self, info: NodeInfo, pods: tuple[PodInfo, ...]) -> None:
         row = info.row
-        if row < 0:
-            return
         for pod in pods:
             self._count_pod(pod, row, -1)
         info.row = -1
         del self.row_of[info.name]
         self.names[row], self.infos[row], self._nodes[row] = "", None, None
         self._columns["alive"][row] = False
-        self._write_ports(row, frozenset())
+        self.ports.write(row, frozenset(), self.capacity)
+        self.images.write(row, {})
         self._free.append(row)
         self.node_count -= 1
         self._membership += 1
@@ -325,6 +395,7 @@ class NodeTable:
             self._columns["row_node_version"][row] = self.node_version
 
     def _write_row(self, row: int, info: NodeInfo) -> None:
+        self.rows_written += 1
         columns = self._columns
         for name in info.requested:
             if name not in self._requested:
@@ -334,8 +405,7 @@ class NodeTable:
         columns["nonzero_milli_cpu"][row] = info.nonzero_milli_cpu
         columns["nonzero_memory"][row] = info.nonzero_memory
         columns["pod_count"][row] = len(info.pods)
-        if info.used_ports or row in self._row_ports:
-            self._write_ports(row, frozenset(info.used_ports))
+        self.ports.write(row, frozenset(info.used_ports), self.capacity)
         node = info.node
         assert node is not None, f"{info.name} has a row but no node"
         changed = node is not self._nodes[row]
@@ -379,27 +449,7 @@ class NodeTable:
     def _write_images(self, row: int, info: NodeInfo) -> None:
         info.image_states = self._image_table.states_of(info)
         self._image_versions[row] = self._image_table.version
-        for name, (sizes, node_counts) in self._images.items():
-            sizes[row], node_counts[row] = info.image_states.get(name, (0, 0))
-
-    def _write_ports(self, row: int, ports: frozenset[HostPort]) -> None:
-        before = self._row_ports.get(row, frozenset())
-        if ports == before:
-            return
-        for ip, protocol, port in before - ports:
-            by_ip = self._ports[protocol, port]
-            by_ip[ip][row] = False
-            if not by_ip[ip].any():
-                del by_ip[ip]
-        for ip, protocol, port in ports - before:
-            by_ip = self._ports.setdefault((protocol, port), {})
-            if ip not in by_ip:
-                by_ip[ip] = np.zeros(self.capacity, np.bool_)
-            by_ip[ip][row] = True
-        if ports:
-            self._row_ports[row] = ports
-        else:
-            self._row_ports.pop(row, None)
+        self.images.write(row, info.image_states)
 
     def _grow(self, capacity: int) -> None:
         for name, dtype in _COLUMNS.items():
@@ -407,14 +457,8 @@ class NodeTable:
         for columns in (self._allocatable, self._requested):
             for name in columns:
                 columns[name] = _grown(columns[name], capacity, np.int64)
-        for by_ip in self._ports.values():
-            for ip in by_ip:
-                by_ip[ip] = _grown(by_ip[ip], capacity, np.bool_)
-        for name, (sizes, node_counts) in self._images.items():
-            self._images[name] = (
-                _grown(sizes, capacity, np.int64),
-                _grown(node_counts, capacity, np.int64),
-            )
+        self.ports.grow(capacity)
+        self.images.grow(capacity)
         self.capacity = capacity
 
 
@@ -431,6 +475,7 @@ _COLUMNS: dict[str, type[np.generic]] = {
     "row_version": np.int64,
     "row_node_version": np.int64,
 }
+_VERSIONS = frozenset({"row_version", "row_node_version"})
 
 
 def _grown(column: NDArray[Any] | None, capacity: int, dtype: type[np.generic]) -> NDArray[Any]:
@@ -438,11 +483,3 @@ def _grown(column: NDArray[Any] | None, capacity: int, dtype: type[np.generic]) 
     if column is not None:
         grown[: len(column)] = column
     return grown
-
-
-def _keep(kept: dict[Any, Any], key: Hashable, value: Any) -> Any:
-    """Insert, and give back what had to go to stay within bounds (None if nothing)."""
-    kept[key] = value
-    if len(kept) > _KEPT_MAX:
-        return kept.pop(next(iter(kept)))
-    return None

@@ -1,0 +1,126 @@
+"""Content types: what a client wants to read, and what it sent.
+
+Answers are JSON, YAML if asked for, and for `kubectl get` a Table or the metadata alone.  Protobuf
+is not spoken: clients that offer JSON beside it get JSON.  Mirrors apiserver's
+`endpoints/handlers/negotiation`.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import msgspec
+import yaml
+
+from stowplan.apiserver.http.status import not_acceptable, unsupported_media_type
+from stowplan.errors import BadRequest, InputError
+from stowplan.objects.yaml_reader import read_yaml_documents
+
+JSON = "application/json"
+YAML = "application/yaml"
+READABLE = f"{JSON}, {YAML}"
+
+PATCH_TYPES = {
+    "application/json-patch+json": "json",
+    "application/merge-patch+json": "merge",
+    "application/strategic-merge-patch+json": "strategic",
+    "application/apply-patch+yaml": "apply",
+}
+
+_ANY = frozenset({"", "*/*", "application/*"})
+_YAML_TYPES = frozenset({YAML, "application/x-yaml", "text/yaml"})
+_DISCOVERY_VERSIONS = frozenset({"v2", "v2beta1"})
+
+_dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+
+
+class Shape(Enum):
+    OBJECT = "object"
+    TABLE = "table"
+    METADATA = "metadata"
+    DISCOVERY = "aggregated discovery"
+
+
+class Wanted(NamedTuple):
+    shape: Shape
+    is_yaml: bool
+    version: str
+    """Of the shape, where it has versions: that of tables or of aggregated discovery."""
+
+
+_PLAIN = Wanted(Shape.OBJECT, False, "v1")
+
+
+@lru_cache(maxsize=256)
+def wanted_by(accept: str) -> Wanted:
+    """The first kind of answer on the client's list that can be given; 406 if there is none."""
+    for clause in accept.split(","):
+        media_type, *rest = (part.strip() for part in clause.split(";"))
+        parameters = dict(part.partition("=")[::2] for part in rest)
+        if media_type in _YAML_TYPES and "as" not in parameters:
+            return Wanted(Shape.OBJECT, True, "v1")
+        if media_type != JSON and media_type not in _ANY:
+            continue
+        shape = _shape(parameters)
+        if shape is not None:
+            return Wanted(shape, False, parameters.get("v", "v1"))
+    raise not_acceptable(READABLE)
+
+
+def _shape(parameters: dict[str, str]) -> Shape | None:
+    wanted, group, version = (parameters.get(key, "") for key in ("as", "g", "v"))
+    if not wanted:
+        return Shape.OBJECT
+    if group == "meta.k8s.io" and version in ("v1", "v1beta1"):
+        if wanted == "Table":
+            return Shape.TABLE
+        if wanted in ("PartialObjectMetadata", "PartialObjectMetadataList"):
+            return Shape.METADATA
+    if wanted == "APIGroupDiscoveryList" and version in _DISCOVERY_VERSIONS:
+        return Shape.DISCOVERY
+    return None
+
+
+def media_type_of(content_type: str) -> str:
+    return content_type.partition(";")[0].strip().lower()
+
+
+def decode_body(raw: bytes, content_type: str) -> Any:
+    """The body of a request as JSON data."""
+    media_type = media_type_of(content_type)
+    if media_type in _YAML_TYPES:
+        return decode_yaml(raw)
+    if media_type not in ("", JSON):
+        raise unsupported_media_type(READABLE)
+    return decode_json(raw)
+
+
+def decode_json(raw: bytes) -> Any:
+    try:
+        return msgspec.json.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise BadRequest(f"couldn't get version/kind; json parse error: {error}") from None
+
+
+def decode_yaml(raw: bytes) -> Any:
+    try:
+        documents = [document for _, document in read_yaml_documents(raw, "body")]
+    except InputError as error:
+        raise BadRequest(f"error converting YAML to JSON: {error.problem}") from None
+    if len(documents) != 1:
+        raise BadRequest(f"the body must be one YAML document, not {len(documents)}")
+    return documents[0]
+
+
+def patch_type_of(content_type: str) -> str:
+    found = PATCH_TYPES.get(media_type_of(content_type))
+    if found is None:
+        raise unsupported_media_type(", ".join(PATCH_TYPES))
+    return found
+
+
+def to_yaml(data: Any) -> bytes:
+    text: str = yaml.dump(data, Dumper=_dumper, default_flow_style=False, sort_keys=True)
+    return text.encode()

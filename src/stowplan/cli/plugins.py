@@ -1,0 +1,105 @@
+"""`stowplan plugins`: which scheduling plugins there are, and what each does.
+
+The names are those a KubeSchedulerConfiguration enables, disables and gives weights to.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import click
+
+from stowplan.cli._output import Column, print_table
+
+if TYPE_CHECKING:
+    from stowplan.config import ExpandedPlugins
+
+EXAMPLES = """\b
+Examples:
+  stowplan plugins
+  stowplan plugins -o json | jq -r '.plugins[].name'
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    name: str
+    points: list[str]
+    """Extension points, in the order they run."""
+    weight: int | None
+    """In the default profile; None where it does not score."""
+    is_default: bool
+    description: str
+
+    def to_dict(self) -> dict[str, object]:
+        return {
+            "name": self.name,
+            "extensionPoints": self.points,
+            "defaultWeight": self.weight,
+            "inDefaultProfile": self.is_default,
+            "description": self.description,
+        }
+
+    def row(self) -> list[str]:
+        weight = "-" if self.weight is None else str(self.weight)
+        default = "yes" if self.is_default else "no"
+        points = " ".join(self.points)
+        return [self.name, default, weight, f"{self.description} [{points}]"]
+
+
+@click.command("plugins", epilog=EXAMPLES)
+@click.option(
+    "-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True
+)
+def plugins(output: str) -> None:
+    """List the scheduling plugins: name, in the default profile or not, weight, what it does.
+
+    In brackets stand the extension points that a plugin implements, in the order they run.
+    """
+    entries = _entries()
+    if output == "json":
+        click.echo(json.dumps({"plugins": [entry.to_dict() for entry in entries]}, indent=2))
+        return
+    columns = [Column("PLUGIN"), Column("DEFAULT"), Column("WEIGHT", right=True)]
+    columns.append(Column("WHAT IT DOES [EXTENSION POINTS]"))
+    print_table(columns, [entry.row() for entry in entries])
+
+
+def _entries() -> list[Entry]:
+    from stowplan.framework.plugin import POINTS, points_of
+    from stowplan.plugins import IN_TREE
+
+    default = _default_profile()
+    entries = []
+    for name, plugin in IN_TREE.items():
+        points = points_of(plugin)
+        entries.append(
+            Entry(
+                name,
+                [point for point in POINTS if point in points],
+                default.score_weights.get(name),
+                name in default.instances,
+                _description(name, plugin),
+            )
+        )
+    return sorted(entries, key=lambda entry: entry.name)
+
+
+def _default_profile() -> ExpandedPlugins:
+    from stowplan.config import expand, load_config
+    from stowplan.core.profiles import implements
+    from stowplan.plugins import IN_TREE
+
+    (profile,) = load_config(None).profiles
+    return expand(profile, implements(IN_TREE))
+
+
+def _description(name: str, plugin: type) -> str:
+    """The first sentence of the module that the plugin is written in."""
+    text = sys.modules[plugin.__module__].__doc__ or plugin.__doc__ or ""
+    paragraph = " ".join(text.strip().partition("\n\n")[0].split())
+    sentence = paragraph.partition(". ")[0].rstrip(".")
+    return sentence.removeprefix(name).lstrip(":, ")

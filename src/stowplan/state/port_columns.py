@@ -1,0 +1,78 @@
+"""Host ports in use, as columns: for every port that is taken anywhere, the nodes where it is.
+
+Part of the node table; most clusters use a handful of host ports, so there are few columns.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stowplan.state.pod_info import HostPort
+
+Mask = NDArray[np.bool_]
+
+_NONE: frozenset[HostPort] = frozenset()
+
+
+class PortColumns:
+    __slots__ = ("_masks", "_of_row")
+
+    def __init__(self) -> None:
+        self._masks: dict[tuple[str, int], dict[str, Mask]] = {}
+        """(protocol, port) -> ip -> rows"""
+        self._of_row: dict[int, frozenset[HostPort]] = {}
+
+    def __len__(self) -> int:
+        return len(self._masks)
+
+    def used(self, ip: str, protocol: str, port: int, size: int) -> Mask | None:
+        """Rows where this host port is taken; None when no node uses it at all."""
+        by_ip = self._masks.get((protocol, port))
+        if not by_ip:
+            return None
+        clashing = [mask for used, mask in by_ip.items() if ip == used or "0.0.0.0" in (ip, used)]
+        if not clashing:
+            return None
+        taken = np.zeros(size, np.bool_)
+        for mask in clashing:
+            taken |= mask[:size]
+        return taken
+
+    def of_row(self, row: int) -> frozenset[HostPort]:
+        return self._of_row.get(row, _NONE)
+
+    def write(self, row: int, ports: frozenset[HostPort], capacity: int) -> None:
+        before = self.of_row(row)
+        if ports == before:
+            return
+        for ip, protocol, port in before - ports:
+            self._clear(ip, (protocol, port), row)
+        for ip, protocol, port in ports - before:
+            by_ip = self._masks.setdefault((protocol, port), {})
+            if ip not in by_ip:
+                by_ip[ip] = np.zeros(capacity, np.bool_)
+            by_ip[ip][row] = True
+        if ports:
+            self._of_row[row] = ports
+        else:
+            self._of_row.pop(row, None)
+
+    def _clear(self, ip: str, port: tuple[str, int], row: int) -> None:
+        by_ip = self._masks[port]
+        by_ip[ip][row] = False
+        if not by_ip[ip].any():
+            del by_ip[ip]
+            if not by_ip:
+                del self._masks[port]
+
+    def grow(self, capacity: int) -> None:
+        for by_ip in self._masks.values():
+            for ip, mask in by_ip.items():
+                grown = np.zeros(capacity, np.bool_)
+                grown[: len(mask)] = mask
+                by_ip[ip] = grown
+
+    def clear(self) -> None:
+        self._masks.clear()
+        self._of_row.clear()

@@ -1,0 +1,223 @@
+"""An informer tells every change once, whatever happens to its watch."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from msgspec.structs import replace
+
+from stowplan.apiserver.store import Store
+from stowplan.clock import VirtualClock
+from stowplan.cluster.informer import Informer, InformerHandlers
+from stowplan.cluster.port import ListOptions, WatchEvent
+from stowplan.errors import Unavailable
+from stowplan.objects.base import KubeObject
+from stowplan.objects.kinds import NODE, POD, Kind
+from tests.apiserver.things import (
+    bind,
+    create_node,
+    create_pod,
+    delete,
+    get_pod,
+    patch,
+)
+from tests.cluster.worlds import UnreliableCluster
+
+
+class World:
+    def __init__(self, kind: Kind = POD, **options: str) -> None:
+        self.clock = VirtualClock()
+        self.store = Store(self.clock)
+        self.cluster = UnreliableCluster(self.store)
+        self.told: list[tuple[str, ...]] = []
+        handlers = InformerHandlers(self._add, self._update, self._delete)
+        self.informer = Informer(
+            self.cluster,
+            kind,
+            handlers,
+            options=ListOptions(**options),
+            clock=self.clock,
+            call_later=self.clock.at,
+            random=Random(0),
+        )
+
+    def _add(self, thing: KubeObject) -> None:
+        self.told.append(("add", thing.name))
+
+    def _update(self, old: KubeObject, new: KubeObject) -> None:
+        assert old.uid == new.uid
+        assert old.metadata.resource_version != new.metadata.resource_version
+        self.told.append(("update", new.name))
+
+    def _delete(self, thing: KubeObject, final_state_known: bool) -> None:
+        self.told.append(("delete", thing.name, "final" if final_state_known else "unknown"))
+
+    def lose_the_history(self) -> None:
+        self.store.compact()
+        self.cluster.cut()
+        self.clock.run()
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def test_the_first_list_is_adds_and_then_it_is_synced(world: World) -> None:
+    create_pod(world.store, "a")
+    create_pod(world.store, "b")
+    assert not world.informer.synced
+
+    world.informer.start()
+
+    assert world.informer.synced
+    assert world.told == [("add", "a"), ("add", "b")]
+    assert [thing.name for thing in world.informer.list()] == ["a", "b"]
+    assert world.informer.get("default/a") == get_pod(world.store, "a")
+    assert world.informer.get("default/c") is None
+    assert world.informer.get("nowhere/a") is None
+    assert len(world.informer) == 2
+
+
+def test_it_is_not_synced_before_the_first_list_has_come(world: World) -> None:
+    world.cluster.list_errors = [Unavailable("down")]
+    world.informer.start()
+    assert not world.informer.synced
+
+    world.clock.run()
+
+    assert world.informer.synced
+
+
+def test_changes_are_told_as_they_come(world: World) -> None:
+    world.informer.start()
+    create_pod(world.store, "p")
+    bind(world.store)
+    delete(world.store, POD, "p", 0)
+    world.cluster.deliver()
+
+    assert world.told == [("add", "p"), ("update", "p"), ("delete", "p", "final")]
+    assert len(world.informer) == 0
+
+
+def test_a_kind_without_namespaces_is_found_by_name() -> None:
+    world = World(NODE)
+    create_node(world.store, "n")
+    world.informer.start()
+
+    assert world.informer.get("n") is not None
+
+
+def test_a_pod_that_ends_is_deleted_for_the_scheduler() -> None:
+    world = World(field_selector="status.phase!=Succeeded,status.phase!=Failed")
+    create_pod(world.store, "p")
+    world.informer.start()
+
+    patch(world.store, POD, "p", {"status": {"phase": "Succeeded"}}, subresource="status")
+    world.cluster.deliver()
+
+    assert world.told == [("add", "p"), ("delete", "p", "final")]
+
+
+def test_events_that_come_twice_are_told_once(world: World) -> None:
+    world.informer.start()
+    create_pod(world.store, "p")
+    bind(world.store)
+    world.cluster.deliver(twice=True)
+    delete(world.store, POD, "p", 0)
+    world.cluster.deliver(twice=True)
+
+    assert world.told == [("add", "p"), ("update", "p"), ("delete", "p", "final")]
+
+
+def test_an_old_event_does_not_bring_the_dead_back(world: World) -> None:
+    world.informer.start()
+    pod = create_pod(world.store, "p")
+    delete(world.store, POD, "p", 0)
+    world.cluster.deliver()
+
+    world.informer.apply(WatchEvent("ADDED", pod, pod.metadata.resource_version))
+
+    assert len(world.informer) == 0
+    assert len(world.told) == 2
+
+
+def test_what_was_missed_is_found_by_a_new_list(world: World) -> None:
+    for name in ("same", "changed", "deleted", "again"):
+        create_pod(world.store, name)
+    world.informer.start()
+    world.told.clear()
+    bind(world.store, "changed")
+    delete(world.store, POD, "deleted")
+    delete(world.store, POD, "again")
+    create_pod(world.store, "again")
+    create_pod(world.store, "new")
+
+    world.lose_the_history()
+
+    assert world.cluster.list_count == 2
+    assert world.told == [
+        ("delete", "deleted", "unknown"),
+        ("delete", "again", "unknown"),
+        ("add", "again"),
+        ("update", "changed"),
+        ("add", "new"),
+    ]
+
+
+def test_a_new_list_without_news_tells_nothing(world: World) -> None:
+    create_pod(world.store, "p")
+    world.informer.start()
+    create_node(world.store)
+    world.told.clear()
+    world.lose_the_history()
+
+    assert world.told == []
+
+
+def test_another_object_of_the_same_name_is_a_delete_and_an_add(world: World) -> None:
+    world.informer.start()
+    pod = create_pod(world.store, "p")
+    world.cluster.deliver()
+    meta = replace(pod.metadata, uid="another", resource_version="999")
+
+    world.informer.apply(WatchEvent("MODIFIED", replace(pod, metadata=meta), "999"))
+    world.informer.apply(WatchEvent("DELETED", pod, "1000"))
+
+    assert world.told == [
+        ("add", "p"),
+        ("delete", "p", "unknown"),
+        ("add", "p"),
+        ("delete", "p", "unknown"),
+    ]
+
+
+def test_a_deletion_of_something_unknown_is_nothing(world: World) -> None:
+    pod = create_pod(world.store, "p")
+    delete(world.store, POD, "p")
+    world.informer.start()
+
+    world.informer.apply(WatchEvent("DELETED", pod, "999"))
+
+    assert world.told == []
+
+
+def test_versions_that_are_no_numbers_are_taken_as_they_come(world: World) -> None:
+    world.informer.start()
+    pod = create_pod(world.store, "p")
+    for version in ("x", "y", "y"):
+        changed = replace(pod, metadata=replace(pod.metadata, resource_version=version))
+        world.informer.apply(WatchEvent("MODIFIED", changed, version))
+
+    assert world.told == [("add", "p"), ("update", "p")]
+
+
+def test_a_stopped_informer_is_silent(world: World) -> None:
+    world.informer.start()
+    world.informer.stop()
+    create_pod(world.store, "p")
+    world.cluster.deliver()
+    world.clock.run()
+
+    assert world.told == []

@@ -1,0 +1,184 @@
+"""Answers that are kept and patched equal answers worked out from scratch, and node by node.
+
+The clusters are the golden ones: they have every feature in realistic mixture.  A scheduler lives
+through a random sequence of changes; after each, what it says about a pod is compared with what a
+scheduler says that was built this moment from the same objects, and with the one-node form of
+every filter.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import msgspec
+import pytest
+
+from stowplan.config import load_config
+from stowplan.core.dry_run import DryRun
+from stowplan.framework.cycle import Cycle
+from stowplan.framework.runtime import Framework
+from stowplan.framework.status import Status
+from stowplan.objects.base import KubeObject
+from stowplan.objects.manifests import decode
+from stowplan.objects.node import Node, Taint
+from stowplan.objects.pod import Pod
+from stowplan.state.pod_info import PodInfo
+from tests.conformance.run_golden import families, scenarios
+
+STEPS = 20
+
+
+class Cluster:
+    """The objects as they should be, and the scheduler that lived through how they came to be."""
+
+    def __init__(self, scenario: dict[str, Any], seed: int) -> None:
+        self.random = Random(seed)
+        self.config = load_config(scenario["config"]) if scenario["config"] else None
+        decoded = [decode(item, "golden") for item in scenario["cluster"]["items"]]
+        self.objects = {f"{type(o).__name__} {o.key}": o for o in decoded if o is not None}
+        self.old = self.fresh()
+        self.pods = list(self.old.pending)
+        self.spare_nodes: list[Node] = []
+
+    def fresh(self) -> DryRun:
+        return DryRun(
+            list(self.objects.values()), config=self.config, tie_break="name", random=Random(0)
+        )
+
+    def put(self, obj: KubeObject) -> None:
+        self.objects[f"{type(obj).__name__} {obj.key}"] = obj
+
+    def drop(self, obj: KubeObject) -> None:
+        del self.objects[f"{type(obj).__name__} {obj.key}"]
+
+    def of(self, kind: type[Any]) -> list[Any]:
+        return [obj for obj in self.objects.values() if isinstance(obj, kind)]
+
+    def change(self) -> None:
+        choice = self.random.choice(
+            ("place", "place", "remove", "labels", "taint", "cordon", "shrink", "vanish", "return")
+        )
+        getattr(self, f"_{choice}")()
+
+    def _place(self) -> None:
+        node = self.random.choice(self.of(Node)).metadata.name if self.of(Node) else ""
+        waiting = [p for p in self.of(Pod) if not p.spec.node_name]
+        if not waiting or not node:
+            return
+        pod = self.random.choice(waiting)
+        spec = msgspec.structs.replace(pod.spec, node_name=node)
+        bound = msgspec.structs.replace(pod, spec=spec)
+        self.put(bound)
+        self.old.cache.add_pod(bound)
+
+    def _remove(self) -> None:
+        # Of two equal ports on a node the first to go frees both, as upstream: no new cache would.
+        running = [p for p in self.of(Pod) if p.spec.node_name and not PodInfo(p).kind.host_ports]
+        if running:
+            pod = self.random.choice(running)
+            self.drop(pod)
+            self.old.cache.remove_pod(pod)
+
+    def _update(self, node: Node) -> None:
+        self.put(node)
+        self.old.cache.add_node(node)
+
+    def _labels(self) -> None:
+        node, other = self.random.choice(self.of(Node)), self.random.choice(self.of(Node))
+        labels = {**(other.metadata.labels or {}), "kubernetes.io/hostname": node.metadata.name}
+        if self.random.random() < 0.3:
+            labels.pop("topology.kubernetes.io/zone", None)
+        metadata = msgspec.structs.replace(node.metadata, labels=labels)
+        self._update(msgspec.structs.replace(node, metadata=metadata))
+
+    def _taint(self) -> None:
+        node = self.random.choice(self.of(Node))
+        effect = self.random.choice(("NoSchedule", "PreferNoSchedule"))
+        taints = [Taint(key="dedicated", value="x", effect=effect)]
+        spec = msgspec.structs.replace(node.spec, taints=self.random.choice((None, taints)))
+        self._update(msgspec.structs.replace(node, spec=spec))
+
+    def _cordon(self) -> None:
+        node = self.random.choice(self.of(Node))
+        spec = msgspec.structs.replace(node.spec, unschedulable=not node.spec.unschedulable)
+        self._update(msgspec.structs.replace(node, spec=spec))
+
+    def _shrink(self) -> None:
+        node = self.random.choice(self.of(Node))
+        allocatable = {**(node.status.allocatable or {}), "cpu": self.random.choice((1, 2, 64))}
+        status = msgspec.structs.replace(node.status, allocatable=allocatable)
+        self._update(msgspec.structs.replace(node, status=status))
+
+    def _vanish(self) -> None:
+        # A node with images leaves other nodes' image counts out of date, as it does upstream.
+        nodes = [node for node in self.of(Node) if not node.status.images]
+        if len(nodes) > 2:
+            node = self.random.choice(nodes)
+            self.drop(node)
+            self.spare_nodes.append(node)
+            self.old.cache.remove_node(node.metadata.name)
+
+    def _return(self) -> None:
+        if self.spare_nodes:
+            self._update(self.spare_nodes.pop())
+
+
+def answers(run: DryRun, pod: PodInfo) -> dict[str, Any]:
+    """Everything a profile says about a pod, by node name."""
+    framework = run.framework_of(pod)
+    assert framework is not None
+    run.table.refresh(run.cache)
+    cycle = Cycle(framework.handle)
+    verdict = framework.pre_filter(cycle, pod)
+    if verdict.status is not None:
+        return {"status": verdict.status}
+    found = framework.find_feasible(cycle, pod, verdict.nodes)
+    diagnosis = framework.diagnose(run.table, found)
+    rows = found.rows()
+    said: dict[str, Any] = {
+        run.table.names[row]: _comparable(diagnosis.status(row))
+        for row in range(run.table.size)
+        if run.table.infos[row] is not None and (found.candidates is None or found.candidates[row])
+    }
+    if len(rows):
+        board = framework.score(cycle, pod, found, rows)
+        for name in board.by_plugin:
+            scores = board.of_plugin(name).tolist()
+            names = [run.table.names[row] for row in rows.tolist()]
+            said[f"scores of {name}"] = dict(zip(names, scores, strict=True))
+        said["total"] = dict(
+            zip((run.table.names[r] for r in rows.tolist()), board.total.tolist(), strict=True)
+        )
+    _check_one_by_one(framework, run, pod, said)
+    return said
+
+
+def _check_one_by_one(
+    framework: Framework, run: DryRun, pod: PodInfo, said: dict[str, Any]
+) -> None:
+    cycle = Cycle(framework.handle)
+    framework.pre_filter(cycle, pod)
+    for info in run.table.infos:
+        if info is not None and info.name in said:
+            status = framework.filter_one(cycle, pod, info)
+            assert _comparable(status) == said[info.name], f"{pod.key} on {info.name}"
+
+
+def _comparable(status: Status | None) -> Any:
+    if status is None:
+        return None
+    return status.plugin, status.code.label, tuple(sorted(status.reasons))
+
+
+@pytest.mark.parametrize("family", families())
+def test_a_scheduler_that_lived_through_it_agrees_with_a_new_one(family: str) -> None:
+    for seed, scenario in enumerate(scenarios(family)):
+        if seed % 8:
+            continue
+        cluster = Cluster(scenario, seed)
+        for step in range(STEPS):
+            cluster.change()
+            pod = cluster.pods[step % len(cluster.pods)]
+            lived, new = answers(cluster.old, pod), answers(cluster.fresh(), pod)
+            assert lived == new, f"{scenario['name']} seed {seed} step {step} pod {pod.key}"
