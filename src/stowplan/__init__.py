@@ -1,23 +1,20 @@
 """Stowplan: kube-scheduler, written in Python.
 
 The public API.  Importing it is cheap: what it exports is loaded on first use, so that
-`stowplan --help` does not pay for NumPy.
+`stowplan --help` does not pay for NumPy.  `__init__.pyi` tells type checkers what there is.
 """
 
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from stowplan._version import __version__
 
-if TYPE_CHECKING:
-    from stowplan.core.decision import Decision
-    from stowplan.offline import dry_run
+_HOMES = {"Decision": "stowplan.core.decision", "dry_run": "stowplan.offline"}
+"""Where each exported name is defined."""
 
 __all__ = ["Decision", "__version__", "dry_run"]
-
-_HOMES = {"Decision": "stowplan.core.decision", "dry_run": "stowplan.offline"}
 
 
 def __getattr__(name: str) -> Any:

@@ -14,7 +14,7 @@ from stowplan.apiserver.store import Store
 from stowplan.clock import RealClock
 from stowplan.cluster.port import ListOptions, WatchEvent, WatchHandlers
 from stowplan.objects.api import Bind, Create, Delete, Patch
-from stowplan.objects.base import ObjectMeta
+from stowplan.objects.base import ObjectMeta, Resources
 from stowplan.objects.coordination import Event
 from stowplan.objects.kinds import EVENT, NODE, POD
 from stowplan.objects.node import Node, NodeStatus
@@ -75,7 +75,7 @@ def _store() -> Store:
     store = Store(RealClock())
     for n in range(NODE_COUNT):
         zone = {"topology.kubernetes.io/zone": f"z{n % 3}", "kubernetes.io/hostname": f"node-{n}"}
-        capacity = {"cpu": "32", "memory": "64Gi", "pods": "110"}
+        capacity: Resources = {"cpu": "32", "memory": "64Gi", "pods": "110"}
         meta = ObjectMeta(name=f"node-{n}", labels=zone)
         node = Node(metadata=meta, status=NodeStatus(capacity=capacity, allocatable=capacity))
         store.execute(Create(NODE, "", node))

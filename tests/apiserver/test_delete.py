@@ -109,6 +109,7 @@ def test_a_second_delete_may_only_shorten_the_period() -> None:
     version = store.resource_version
 
     delete(store, POD, "p", 60)
+    delete(store, POD, "p", 30)
     delete(store, POD, "p")
     assert store.resource_version == version
 

@@ -146,8 +146,8 @@ class StoreMachine(RuleBasedStateMachine):
     def update(self, name: str, color: str, age: int) -> None:
         """PUT with the version of the object, or with one that is `age` versions off."""
         if name not in self.model:
-            body = {"metadata": {"name": name}}
-            assert isinstance(self.send(Update(POD, "default", name, body)), NotFound)
+            missing = Update(POD, "default", name, {"metadata": {"name": name}})
+            assert isinstance(self.send(missing), NotFound)
             return
         body = data(self.store, POD, name)
         body["metadata"]["labels"] = {"color": color}

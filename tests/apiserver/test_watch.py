@@ -244,7 +244,7 @@ def test_a_watcher_that_fails_harms_nobody_else(caplog: pytest.LogCaptureFixture
 
 def test_a_write_inside_a_handler_is_seen_by_all_in_one_order() -> None:
     store = new_store()
-    answered = []
+    answered: list[object] = []
 
     def write_more(events: list[WatchEvent]) -> None:
         for event in events:

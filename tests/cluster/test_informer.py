@@ -67,7 +67,6 @@ def world() -> World:
 def test_the_first_list_is_adds_and_then_it_is_synced(world: World) -> None:
     create_pod(world.store, "a")
     create_pod(world.store, "b")
-    assert not world.informer.synced
 
     world.informer.start()
 
@@ -211,6 +210,43 @@ def test_versions_that_are_no_numbers_are_taken_as_they_come(world: World) -> No
         world.informer.apply(WatchEvent("MODIFIED", changed, version))
 
     assert world.told == [("add", "p"), ("update", "p")]
+
+
+def test_a_server_that_was_set_back_is_believed_after_a_new_list(world: World) -> None:
+    world.informer.start()
+    pod = create_pod(world.store, "p")
+    world.cluster.deliver()
+
+    world.informer.replace([], "2")
+    again = replace(pod, metadata=replace(pod.metadata, uid="another", resource_version="3"))
+    world.informer.apply(WatchEvent("ADDED", again, "3"))
+
+    assert world.told == [("add", "p"), ("delete", "p", "unknown"), ("add", "p")]
+
+
+def test_an_informer_that_is_stopped_by_its_own_callback_says_no_more() -> None:
+    world = World()
+    told = []
+
+    def stop_at_once(thing: KubeObject) -> None:
+        told.append(thing.name)
+        world.informer.stop()
+
+    handlers = InformerHandlers(on_add=stop_at_once)
+    world.informer = Informer(
+        world.cluster,
+        POD,
+        handlers,
+        clock=world.clock,
+        call_later=world.clock.at,
+        random=Random(0),
+    )
+    world.informer.start()
+    create_pod(world.store, "a")
+    create_pod(world.store, "b")
+    world.cluster.deliver()
+
+    assert told == ["a"]
 
 
 def test_a_stopped_informer_is_silent(world: World) -> None:

@@ -104,7 +104,8 @@ class InformerMachine(RuleBasedStateMachine):
     @rule(lists=st.integers(0, 2), watches=st.integers(0, 2))
     def trouble_ahead(self, lists: int, watches: int) -> None:
         self.cluster.list_errors = [Unavailable("down")] * lists
-        self.cluster.watch_errors = [Gone("too old"), None][:watches]
+        troubles: list[ApiError | None] = [Gone("too old"), None]
+        self.cluster.watch_errors = troubles[:watches]
 
     @rule(seconds=st.floats(0.0, 40.0))
     def wait(self, seconds: float) -> None:

@@ -555,9 +555,15 @@ def check(world: World, plugin: InterPodAffinity, asking: PodInfo, hard_weight: 
     PODS,
     st.tuples(st.sampled_from(["default", "red"]), AFFINITIES),
     st.sampled_from([0, 1, 5]),
+    st.booleans(),
 )
 def test_as_defined(
-    zones: list[str], before: list[Any], after: list[Any], mine: Any, hard_weight: int
+    zones: list[str],
+    before: list[Any],
+    after: list[Any],
+    mine: Any,
+    hard_weight: int,
+    namespaces_change: bool,
 ) -> None:
     nodes = zoned(**{f"n{n}": zone for n, zone in enumerate(zones)})
     world = World(*nodes, *placed(before, len(nodes)), namespace("red", team="x"))
@@ -565,9 +571,8 @@ def test_as_defined(
     asking = info(pod(namespace=mine[0], labels={"app": "web"}, spec=mine[1]))
     check(world, plugin, asking, hard_weight)
 
-    # Later: more pods, a node in another zone, a namespace with another label.
-    world.add(
-        *placed(after, len(nodes)), node("n0", labels={ZONE: "b"}), namespace("red", team="y"),
-        namespace("blue", team="x"),
-    )  # fmt: skip
+    # Later: more pods, a node in another zone, perhaps a namespace with another label.
+    world.add(*placed(after, len(nodes)), node("n0", labels={ZONE: "b"}))
+    if namespaces_change:
+        world.add(namespace("red", team="y"), namespace("blue", team="x"))
     check(world, plugin, asking, hard_weight)

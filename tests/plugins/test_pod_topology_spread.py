@@ -214,6 +214,19 @@ def test_moves_on_a_clone_leave_the_original_alone() -> None:
     assert [n for n, status in found.items() if status is None] == ["c"]  # 2, 2, 1
 
 
+def test_filling_the_emptiest_domain_raises_the_minimum() -> None:
+    world = World(*zoned(a="a", b="b", c="c"), *running({"b": 1, "c": 1}))
+    plugin, cycle, asking = made(world), world.cycle(), info(web(constraint()))
+    a, b = (world.table.info(world.row(name)) for name in "ab")
+    assert plugin.pre_filter(cycle, asking) is None
+    assert plugin.filter_node(cycle, asking, b) == unschedulable(NOT_MATCHED)
+
+    plugin.add_pod(cycle, asking, info(web()), a)
+    plugin.add_pod(cycle, asking, info(web()), a)
+
+    assert plugin.filter_node(cycle, asking, b) is None
+
+
 def test_a_match_everything_selector_does_count_moved_pods() -> None:
     world = World(*zoned(a="a", b="b"))
     plugin, cycle = made(world), world.cycle()

@@ -116,6 +116,19 @@ def test_what_the_cluster_shows_next_is_the_truth() -> None:
     assert fits(world, binding, mounting("d")) == "ab"
 
 
+def test_reserve_refuses_a_choice_that_was_made_on_an_older_volume() -> None:
+    world = static(waiting("c"), waiting("d"), free("v"))
+    binding, cycle, asking = plugin(world), world.cycle(), info(mounting("c"))
+    binding.pre_filter(cycle, asking)
+    world.add(free("v", metadata={"resourceVersion": "2"}))
+
+    status = binding.reserve(cycle, asking, "a")
+
+    assert status == error("a volume or claim of the pod changed since it was looked at")
+    assert binding.pre_bind_pre_flight(cycle, asking, "a") == SKIP
+    assert fits(world, binding, mounting("d")) == "ab"
+
+
 def test_nothing_to_bind() -> None:
     world = World(node("a", labels={"zone": "z1"}), claim("c", volume="v"))
     world.add(volume("v", on={"zone": ["z1"]}))

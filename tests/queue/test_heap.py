@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -90,15 +92,27 @@ def test_items_are_never_compared() -> None:
     assert heap.pop() == {}
 
 
-def test_garbage_is_bounded() -> None:
+def update_one(heap: KeyedHeap[int], n: int) -> None:
+    heap.update(f"key-{n % 100}", -n)
+
+
+def add_one_again(heap: KeyedHeap[int], n: int) -> None:
+    heap.add(f"key-{n % 100}", n, n)
+
+
+def delete_one_and_add_it(heap: KeyedHeap[int], n: int) -> None:
+    heap.delete(f"key-{n % 100}")
+    heap.add(f"key-{n % 100}", n, n)
+
+
+@pytest.mark.parametrize("change", [update_one, add_one_again, delete_one_and_add_it])
+def test_garbage_is_bounded(change: Callable[[KeyedHeap[int], int], None]) -> None:
     heap: KeyedHeap[int] = KeyedHeap()
     for n in range(100):
         heap.add(f"key-{n}", n, n)
 
     for n in range(10_000):
-        heap.update(f"key-{n % 100}", -n)
-        heap.delete("key-100")
-        heap.add("key-100", n, n)
+        change(heap, n)
 
         assert len(heap._heap) <= 2 * len(heap) + GARBAGE_MIN + 1
 

@@ -223,6 +223,16 @@ def test_a_pod_activated_in_flight_is_tried_again_whoever_rejects_it() -> None:
     assert (h.place(activated), h.place(other)) == ("backoff", "unschedulable")
 
 
+def test_activating_an_unknown_pod_leaves_no_trace() -> None:
+    h = Harness()
+    h.queue.add(pod())
+    h.pop()
+
+    h.queue.activate([pod("unknown")])
+
+    assert h.queue.metrics.inflight_events == {"PodPopped": 1}
+
+
 @pytest.mark.parametrize(
     ("rejectors", "place"),
     [

@@ -180,6 +180,10 @@ def test_changed_nodes_are_told_since_a_version() -> None:
     assert set(nominator.nodes_changed_since(0) or ()) == {"a", "b", "c"}
     assert nominator.nodes_changed_since(nominator.version) == []
 
+    version = nominator.version
+    nominator.delete(two.uid)
+    assert nominator.nodes_changed_since(version) == ["b"]
+
 
 def test_who_is_too_far_behind_is_told_so() -> None:
     nominator = Nominator(nobody)

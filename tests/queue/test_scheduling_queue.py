@@ -102,6 +102,19 @@ def test_a_pod_in_backoff_is_replaced_and_stays(rejectors: tuple[str, ...]) -> N
     assert queued.info is new
 
 
+def test_a_pod_in_backoff_is_reordered() -> None:
+    h = Harness()
+    one, two = pod(priority=1), pod(priority=2)
+    h.failed(one, "Fit")
+    h.failed(two, "Fit")
+    h.queue.move_all(NODE_ADD, None, None)
+    risen = pod(one.pod.metadata.name, uid=one.uid, priority=3)
+
+    h.queue.update(one, risen)
+
+    assert [h.pop().info, h.pop().info] == [risen, two]
+
+
 @pytest.mark.parametrize(
     ("rejector", "place"),
     [
@@ -161,6 +174,16 @@ def test_an_update_tries_the_next_event_when_the_first_does_not_help() -> None:
     h.queue.update(info, pod(info.pod.metadata.name, uid=info.uid, labels={"a": "1"}))
 
     assert h.incoming("backoff", "UnschedulablePodUpdatePodSchedulingGatesEliminated") == 1
+
+
+def test_an_update_refreshes_the_nomination() -> None:
+    h = Harness()
+    info = pod(nominated="node-1")
+    h.queue.add(info)
+
+    h.queue.update(info, nominated_to(info, "node-2"))
+
+    assert h.queue.nominator.nodes() == ["node-2"]
 
 
 def test_an_update_of_an_unknown_pod_adds_it() -> None:
@@ -344,6 +367,16 @@ def test_a_failure_starts_a_new_backoff() -> None:
     assert expirations == [1001, None, 1002], "1000 + 1 s, not known yet, 1000.5 + 2 s"
 
 
+def test_the_first_attempt_is_remembered() -> None:
+    h = Harness()
+    queued = h.failed(pod(), "Fit")
+    h.tick(5)
+    h.queue.move_all(NODE_ADD, None, None)
+
+    assert h.pop() is queued
+    assert (queued.initial_attempt_s, queued.timestamp_s) == (1000.0, 1000.0)
+
+
 def test_a_failure_forgets_the_flush() -> None:
     h = Harness()
     queued = h.failed(pod(), "Fit")
@@ -506,6 +539,17 @@ def test_profiles_do_not_share_hints() -> None:
 
     assert (h.place(one), h.place(two)) == ("backoff", "unschedulable")
     assert h.queue.metrics.unschedulable_pods == {("Fit", "one"): 1, ("Fit", "two"): 1}
+
+
+def test_a_pod_of_an_unknown_profile_is_moved_by_any_event_of_interest() -> None:
+    h = Harness()
+    queued = h.failed(pod(profile="unknown"), "Anything")
+
+    h.queue.move_all(NODE_DELETE, None, None)
+    assert h.place(queued) == "unschedulable"
+
+    h.queue.move_all(NODE_ADD, None, None)
+    assert h.place(queued) == "backoff"
 
 
 # Flush.

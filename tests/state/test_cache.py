@@ -27,9 +27,7 @@ TTL_S = 30.0
 
 
 def a_pod(number: int, node_name: str, **options: Any) -> Pod:
-    return pod(
-        f"pod-{number}", node=node_name, metadata={"uid": f"uid-{number}"}, **options
-    )
+    return pod(f"pod-{number}", node=node_name, metadata={"uid": f"uid-{number}"}, **options)
 
 
 @dataclass
@@ -93,7 +91,9 @@ class Model:
         if known.assumed:
             return f"assumed pod {uid}({name}) should not be updated"
         if known.node_name != pod.spec.node_name:
-            return f"pod {uid}({name}) moved from node '{known.node_name}' to '{pod.spec.node_name}'"
+            return (
+                f"pod {uid}({name}) moved from node '{known.node_name}' to '{pod.spec.node_name}'"
+            )
         self.pods[uid] = Known(pod, assumed=False)
         return ""
 
@@ -181,7 +181,9 @@ IMAGES = [{"names": ["app:1", "app@sha"], "sizeBytes": 100}, {"names": ["db:1"],
 def pods(draw: st.DrawFn, nodes: st.SearchStrategy[str] = node_names) -> Pod:
     spec: dict[str, Any] = {}
     if draw(st.booleans()):
-        spec["volumes"] = [{"name": "v", "persistentVolumeClaim": {"claimName": draw(st.sampled_from("xy"))}}]
+        spec["volumes"] = [
+            {"name": "v", "persistentVolumeClaim": {"claimName": draw(st.sampled_from("xy"))}}
+        ]
     return a_pod(
         draw(st.integers(0, 5)),
         draw(nodes),

@@ -111,7 +111,7 @@ def check(world: World, queries: Queries) -> None:
         assert len(found.sums) == len(found.label.values) + 1
 
 
-def apply(world: World, op: tuple[Any, ...]) -> None:
+def apply(world: World, queries: Queries, op: tuple[Any, ...]) -> None:
     cache = world.cache
     what, number, choice = op
     name = f"n{number % 5}"
@@ -139,11 +139,14 @@ def apply(world: World, op: tuple[Any, ...]) -> None:
             cache.remove_pod(info.pod)
     else:
         world.table.refresh(cache)
+        if what == "ask":
+            # Some are asked for earlier than others, and not all are equally up to date.
+            list(queries.domains.values())[choice % len(queries.domains)].ask(world.table)
 
 
 OPS = st.lists(
     st.tuples(
-        st.sampled_from(["node", "gone", "pod", "pod", "pod", "ended", "refresh"]),
+        st.sampled_from(["node", "gone", "pod", "pod", "pod", "ended", "refresh", "ask", "ask"]),
         st.integers(0, 19),
         st.integers(0, 11),
     ),
@@ -160,7 +163,7 @@ def test_counts_follow_pods_and_nodes(few: int, before: list[Any], after: list[A
     try:
         for ops in (before, after):
             for op in ops:
-                apply(world, op)
+                apply(world, queries, op)
             world.table.refresh(world.cache)
             check(world, queries)
     finally:

@@ -224,9 +224,10 @@ def test_heartbeats_and_newer_objects_of_pods_write_nothing() -> None:
 
     assert written(cluster) == 0
     assert (cluster.table.version, cluster.table.node_version) == (version, node_version)
-    assert all(info is None or info.node is n for info, n in zip(
-        cluster.table.infos, cluster.table._nodes, strict=True
-    ))
+    assert all(
+        info is None or info.node is n
+        for info, n in zip(cluster.table.infos, cluster.table._nodes, strict=True)
+    )
 
 
 def test_the_number_of_nodes_with_an_image_is_as_old_as_the_row() -> None:

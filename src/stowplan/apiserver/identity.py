@@ -46,7 +46,7 @@ class Identity:
         """
         >>> from stowplan.clock import VirtualClock
         >>> Identity(VirtualClock(), 0).suffix(1), Identity(VirtualClock(), 0).suffix(2)
-        ('p4zvj', 'b5ww2')
+        ('cdn6r', 'dg2zb')
         """
         place = (number * _STRIDE + self._seed) % _SUFFIX_COUNT
         letters = ""

@@ -92,8 +92,10 @@ def _merge_status(kind: Kind, body: Data, current: Data) -> Data:
 
 def _merge_metadata(body: Data, current: Data) -> Data:
     merged = dict(body)
-    merged.pop("managedFields", None)
     _carry_over(merged, current, _SYSTEM_METADATA)
+    if "managedFields" not in body:
+        # Who applied what is known from before; clients rarely send it back.
+        _carry_over(merged, current, ("managedFields",))
     return merged
 
 

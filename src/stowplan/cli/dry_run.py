@@ -211,9 +211,8 @@ def _say_who_is_foreign(run: DryRun) -> None:
         near = get_close_matches(scheduler, run.frameworks, n=1)
         profiles = ", ".join(run.frameworks)
         note(
-            f"{count_of(len(pods), 'pod')} for another scheduler ({scheduler}) not decided on: "
-            f"{some_of(pods)}",
-            hint=f"did you mean {near[0]!r}?" if near else f"the configuration is for {profiles}",
+            f"no profile is for scheduler {scheduler!r}, so not decided: {some_of(pods)}",
+            hint=f"did you mean {near[0]!r}?" if near else f"there are profiles for: {profiles}",
         )
 
 

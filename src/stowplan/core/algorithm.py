@@ -55,7 +55,9 @@ class Algorithm:
     detail: bool = False
     start_index: int = field(default=0)
 
-    def search(self, framework: Framework, cycle: Cycle, pod: PodInfo) -> Generator[Any, Any, Search]:
+    def search(
+        self, framework: Framework, cycle: Cycle, pod: PodInfo
+    ) -> Generator[Any, Any, Search]:
         table = cycle.nodes
         verdict = framework.pre_filter(cycle, pod)
         if verdict.status is not None:
@@ -155,7 +157,9 @@ class Algorithm:
             for row in rows.tolist():
                 name = cycle.nodes.names[row]
                 if name in result.unresolvable:
-                    found.overrides[row] = _refused(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, result, name)
+                    found.overrides[row] = _refused(
+                        Code.UNSCHEDULABLE_AND_UNRESOLVABLE, result, name
+                    )
                 elif name in result.failed:
                     found.overrides[row] = _refused(Code.UNSCHEDULABLE, result, name)
             kept = cycle.nodes.rows_of(frozenset(result.nodes))
@@ -189,13 +193,15 @@ class Algorithm:
         search.board = board
 
     def _pick(self, cycle: Cycle, board: ScoreBoard) -> int:
-        best = (board.varying == board.varying.max()).nonzero()[0]
-        if len(best) == 1:
-            return int(best[0])
+        is_best = board.varying == board.varying.max()
         if self.tie_break == "random":
-            return int(best[cycle.handle.random.randrange(len(best))])
+            # From a random place on, the first of the best: any of them will do.
+            start = cycle.handle.random.randrange(len(is_best))
+            position = start + int(is_best[start:].argmax())
+            return position if is_best[position] else int(is_best.argmax())
         names, rows = cycle.nodes.names, board.rows
-        return int(min(best.tolist(), key=lambda position: names[rows[position]]))
+        best = is_best.nonzero()[0].tolist()
+        return int(min(best, key=lambda position: names[rows[position]]))
 
     def _write_detail(self, cycle: Cycle, search: Search, rows: Rows) -> None:
         table = cycle.nodes

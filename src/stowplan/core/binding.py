@@ -1,28 +1,42 @@
 """The binding cycle: from "assumed on a node" to "the API server knows".
 
-Runs beside the scheduling of other pods.  A generator, top to bottom; every failure unreserves and
-forgets before it is reported.  Mirrors `bindingCycle` in kube-scheduler's `schedule_one.go`.
+Runs beside the scheduling of other pods: a generator, top to bottom, started by `core.machine`,
+which also undoes the reservation when it fails.  Mirrors `bindingCycle` in kube-scheduler's
+`schedule_one.go`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from stowplan.core.extender import Extender, ExtenderFailed
 from stowplan.core.schedule_one import Attempt
-from stowplan.core.steps import Parallel, Suspend
-from stowplan.core.waiting import WaitingPods
+from stowplan.core.steps import Parallel, Stepper, Suspend
+from stowplan.core.waiting import WaitingPod, WaitingPods
 from stowplan.errors import ApiError
 from stowplan.framework.cycle import Cycle
-from stowplan.framework.errors import point_failed
+from stowplan.framework.effects import Sleep
+from stowplan.framework.errors import PluginFailed, describe, point_failed
 from stowplan.framework.plugin import PreFlight
 from stowplan.framework.runtime import Framework
 from stowplan.framework.status import Code, Status
+from stowplan.framework.timing import SUCCESS
 from stowplan.state.pod_info import PodInfo
 
-Outcome = Status | None
+
+@dataclass(frozen=True, slots=True)
+class BindFailed:
+    status: Status
+    at_permit: bool = False
+    """Turned away while it waited: the only failure here that an event can mend."""
+    cause: Exception | None = None
+    """What a plugin raised."""
+
+
+Outcome = BindFailed | None
 
 
 @dataclass(slots=True)
@@ -39,7 +53,10 @@ class Binding:
     """Write the expected node into the pod's status, before a binding that takes long."""
     in_pre_bind: dict[str, Binding]
     """Bindings that preemption may still call off, by uid."""
-    cancelled_by: str = ""
+    stepper: Stepper
+    called_off: str = ""
+    """Why preemption called it off."""
+    _sleeping: dict[int, Callable[[Any], None]] = field(default_factory=dict)
 
     @property
     def pod(self) -> PodInfo:
@@ -50,9 +67,34 @@ class Binding:
     def node(self) -> str:
         return self.attempt.decision.node
 
+    def call_off(self, why: str) -> None:
+        """Stop PreBind where it stands: those that sleep now, those that ask when they hear."""
+        self.called_off = self.called_off or why
+        sleeping, self._sleeping = self._sleeping, {}
+        for timer, resume in sleeping.items():
+            self.stepper.cancel(timer)
+            resume(None)
 
-def bind_pod(binding: Binding, waits: bool) -> Generator[Any, Any, Outcome]:
+    def sleep(self, seconds: float, resume: Callable[[Any], None]) -> None:
+        """A pause that calling off the binding ends."""
+
+        def wake() -> None:
+            del self._sleeping[timer]
+            resume(None)
+
+        timer = self.stepper.at(self.stepper.now_s + seconds, wake)
+        self._sleeping[timer] = resume
+
+
+def bind_pod(binding: Binding, waiting: WaitingPod | None) -> Generator[Any, Any, Outcome]:
     """None once the pod is bound; otherwise why not."""
+    try:
+        return (yield from _bind_pod(binding, waiting))
+    except PluginFailed as failure:
+        return BindFailed(failure.status, cause=failure)
+
+
+def _bind_pod(binding: Binding, waiting: WaitingPod | None) -> Generator[Any, Any, Outcome]:
     framework, cycle, pod, node = (
         binding.framework,
         binding.attempt.cycle,
@@ -61,45 +103,36 @@ def bind_pod(binding: Binding, waits: bool) -> Generator[Any, Any, Outcome]:
     )
     groups: list[list[Any]] = []
     if framework.plugins.pre_bind:
-        planned = _pre_flight(framework, cycle, pod, node)
-        if isinstance(planned, Status):
-            binding.waiting.allow_all(pod.uid)
-            return planned
-        groups = planned
-    if groups or waits:
+        try:
+            groups = _pre_flight(framework, cycle, pod, node)
+        except PluginFailed:
+            binding.waiting.drop(pod.uid)
+            raise
+    if groups or waiting is not None:
         binding.announce(pod, node)
-    if waits:
-        status: Status | None = yield Suspend(_wait_for_permit(binding.waiting, pod))
+    if waiting is not None:
+        status: Status | None = yield Suspend(waiting.wait)
         if status is not None:
             return _permit_failed(status)
     binding.done(pod.uid)
     if groups:
         status = yield from _pre_bind(binding, groups)
         if status is not None:
-            return status
+            return BindFailed(status)
     return (yield from _bind(binding))
 
 
-def _wait_for_permit(waiting: WaitingPods, pod: PodInfo) -> Callable[[Callable[[Any], None]], None]:
-    def register(resume: Callable[[Any], None]) -> None:
-        found = waiting.get(pod.uid)
-        if found is None:
-            resume(None)
-        else:
-            found.resume = resume
-
-    return register
-
-
-def _permit_failed(status: Status) -> Status:
+def _permit_failed(status: Status) -> BindFailed:
     if status.is_rejected:
-        return status
-    return Status(Code.ERROR, (f"waiting on permit for pod: {status.message}",), status.plugin)
+        return BindFailed(status, at_permit=True)
+    message = f"waiting on permit for pod: {status.message}"
+    return BindFailed(Status(Code.ERROR, (message,), status.plugin))
 
 
-def _pre_flight(
-    framework: Framework, cycle: Cycle, pod: PodInfo, node: str
-) -> list[list[Any]] | Status:
+# -- PreBind --------------------------------------------------------------------------------
+
+
+def _pre_flight(framework: Framework, cycle: Cycle, pod: PodInfo, node: str) -> list[list[Any]]:
     """Which PreBind plugins have work, in groups that may run side by side."""
     groups: list[list[Any]] = []
     open_group = False
@@ -108,7 +141,7 @@ def _pre_flight(
         try:
             answer = plugin.pre_bind_pre_flight(cycle, pod, node)
         except Exception as cause:
-            return point_failed(name, "PreBindPreFlight", cause).status
+            raise _pre_flight_failed(name, describe(cause)) from cause
         if isinstance(answer, PreFlight):
             if not (open_group and answer.allow_parallel):
                 groups.append([])
@@ -116,72 +149,153 @@ def _pre_flight(
             open_group = answer.allow_parallel
         elif answer.code == Code.SKIP:
             open_group = False
+        elif answer.code == Code.ERROR:
+            raise _pre_flight_failed(name, answer.message)
         else:
-            return point_failed(name, "PreBindPreFlight", answer.message).status
+            message = (
+                f'PreBindPreFlight {name} returned "{answer.code.label}", which is unsupported. '
+                "It is supposed to return Success, Skip, or Error status"
+            )
+            raise PluginFailed(name, message, "PreBindPreFlight")
     return groups
 
 
-def _pre_bind(binding: Binding, groups: list[list[Any]]) -> Generator[Any, Any, Outcome]:
-    binding.in_pre_bind[binding.pod.uid] = binding
+def _pre_flight_failed(plugin: str, cause: str) -> PluginFailed:
+    message = f'running PreBindPreFlight "{plugin}": {cause}'
+    return PluginFailed(plugin, message, "PreBindPreFlight")
+
+
+@dataclass(slots=True)
+class _Group:
+    """PreBind plugins that run side by side; the first failure stops the others."""
+
+    failed: Status | None = None
+    cause: PluginFailed | None = None
+
+    def fail(self, status: Status, cause: PluginFailed | None = None) -> None:
+        if self.failed is None:
+            self.failed, self.cause = status, cause
+
+
+def _pre_bind(binding: Binding, groups: list[list[Any]]) -> Generator[Any, Any, Status | None]:
+    framework, uid = binding.framework, binding.pod.uid
+    recorder = framework.recorder
+    started_s = recorder.now()
+    binding.in_pre_bind[uid] = binding
+    group = _Group()
     try:
-        for group in groups:
-            statuses = yield Parallel([_run_pre_bind(binding, plugin) for plugin in group])
-            if binding.cancelled_by:
-                return Status(Code.ERROR, (binding.cancelled_by,))
-            failed = next((status for status in statuses if status is not None), None)
-            if failed is not None:
-                result: Status = failed
-                return result
+        for plugins in groups:
+            yield Parallel([_run_pre_bind(binding, group, plugin) for plugin in plugins])
+            if binding.called_off or group.failed is not None:
+                break
     finally:
-        binding.in_pre_bind.pop(binding.pod.uid, None)
-    return None
+        del binding.in_pre_bind[uid]
+        status = Status(Code.ERROR, (binding.called_off,)) if binding.called_off else group.failed
+        label = SUCCESS if status is None else status.code.label
+        recorder.point("PreBind", framework.profile, label, recorder.now() - started_s)
+    if group.cause is not None and not binding.called_off:
+        raise group.cause
+    return status
 
 
-def _run_pre_bind(binding: Binding, plugin: Any) -> Generator[Any, Any, Outcome]:
-    """One plugin's PreBind, stopped at its next pause when preemption calls the binding off."""
-    steps = plugin.pre_bind(binding.attempt.cycle, binding.pod, binding.node)
+def _run_pre_bind(binding: Binding, group: _Group, plugin: Any) -> Generator[Any, Any, None]:
+    """One plugin's PreBind, stopped at its next pause when there is no point in going on."""
+    framework, cycle = binding.framework, binding.attempt.cycle
+    recorder, name = framework.recorder, plugin.name
+    started_s = recorder.now() if cycle.sampled else 0.0
+    try:
+        steps = plugin.pre_bind(cycle, binding.pod, binding.node)
+        if steps is None or isinstance(steps, Status):
+            status = steps  # A plugin that never has to wait may answer at once.
+        else:
+            status = yield from _driven(binding, group, steps)
+    except Exception as cause:
+        failure = point_failed(name, "PreBind", describe(cause))
+        failure.__cause__ = cause
+        group.fail(failure.status, failure)
+        return
+    if cycle.sampled:
+        label = SUCCESS if status is None else status.code.label
+        recorder.plugin(name, "PreBind", label, recorder.now() - started_s)
+    if status is not None:
+        # A rejection keeps its code; who rejected does not matter, no event can help.
+        failed = point_failed(name, "PreBind", status.message).status
+        group.fail(Status(status.code, status.reasons) if status.is_rejected else failed)
+
+
+def _driven(
+    binding: Binding, group: _Group, steps: Generator[Any, Any, Status | None]
+) -> Generator[Any, Any, Status | None]:
     answer: Any = None
     try:
         while True:
             wanted = steps.send(answer)
+            if isinstance(wanted, Sleep):
+                wanted = Suspend(partial(binding.sleep, wanted.seconds))
             answer = yield wanted
-            if binding.cancelled_by:
+            if binding.called_off or group.failed is not None:
                 steps.close()
-                return Status(Code.ERROR, (binding.cancelled_by,))
+                return None
     except StopIteration as stop:
         status: Status | None = stop.value
-    except Exception as cause:
-        return point_failed(plugin.name, "PreBind", cause).status
-    if status is None or status.is_rejected:
         return status
-    return point_failed(plugin.name, "PreBind", status.message).status
+
+
+# -- Bind -----------------------------------------------------------------------------------
 
 
 def _bind(binding: Binding) -> Generator[Any, Any, Outcome]:
-    pod, node = binding.pod, binding.node
+    framework = binding.framework
+    recorder = framework.recorder
+    started_s = recorder.now()
+    label = "Error"
+    try:
+        outcome = yield from _bind_by_extender(binding)
+        if outcome is _NOBODY:
+            outcome = yield from _bind_by_plugin(binding)
+        label = SUCCESS if outcome is None else outcome.status.code.label
+    finally:
+        recorder.point("Bind", framework.profile, label, recorder.now() - started_s)
+    return outcome
+
+
+_NOBODY = BindFailed(Status(Code.SKIP))
+
+
+def _bind_by_extender(binding: Binding) -> Generator[Any, Any, Outcome]:
+    pod = binding.pod
     for extender in binding.extenders:
         if not extender.binds or not extender.is_interested(pod):
             continue
-        answer = yield extender.bind_call(pod, node)
+        answer = yield extender.bind_call(pod, binding.node)
         try:
             extender.read_bind(answer)
         except ExtenderFailed as failure:
             if extender.ignorable:
                 continue
-            return Status(Code.ERROR, (str(failure),))
+            return BindFailed(Status(Code.ERROR, (str(failure),)))
         return None
+    return _NOBODY
+
+
+def _bind_by_plugin(binding: Binding) -> Generator[Any, Any, Outcome]:
+    cycle, recorder = binding.attempt.cycle, binding.framework.recorder
     for plugin in binding.framework.plugins.bind:
         name = getattr(plugin, "name", "")
+        started_s = recorder.now() if cycle.sampled else 0.0
         try:
-            request = plugin.bind(binding.attempt.cycle, pod, node)
+            request = plugin.bind(cycle, binding.pod, binding.node)
+            if isinstance(request, Status):
+                if request.code == Code.SKIP:
+                    continue
+                return BindFailed(point_failed(name, "Bind", request.message).status)
+            answer = yield request
         except Exception as cause:
-            return point_failed(name, "Bind", cause).status
-        if isinstance(request, Status):
-            if request.code == Code.SKIP:
-                continue
-            return point_failed(name, "Bind", request.message).status
-        answer = yield request
+            raise point_failed(name, "Bind", describe(cause)) from cause
+        if cycle.sampled:
+            label = "Error" if isinstance(answer, ApiError) else SUCCESS
+            recorder.plugin(name, "Bind", label, recorder.now() - started_s)
         if isinstance(answer, ApiError):
-            return point_failed(name, "Bind", answer.problem).status
+            return BindFailed(point_failed(name, "Bind", answer.problem).status)
         return None
-    return Status(Code.ERROR, ("no Bind plugin took the pod",))
+    return BindFailed(Status(Code.ERROR, ("no Bind plugin took the pod",)))

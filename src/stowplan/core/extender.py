@@ -105,7 +105,9 @@ class Extender:
         }
         return self._call(self.config.bind_verb, body)
 
-    def preempt_call(self, pod: PodInfo, victims: dict[str, tuple[list[PodInfo], int]]) -> CallExtender:
+    def preempt_call(
+        self, pod: PodInfo, victims: dict[str, tuple[list[PodInfo], int]]
+    ) -> CallExtender:
         """`victims`: node -> (victims, disruption budget violations)."""
         body: dict[str, Any] = {"Pod": _data(pod.pod)}
         if self.config.node_cache_capable:
@@ -180,7 +182,9 @@ class Extender:
         if answer.error:
             raise ExtenderFailed(answer.error)
         if not isinstance(answer.body, dict):
-            raise ExtenderFailed(f"extender {self.name!r} answered with {type(answer.body).__name__}")
+            raise ExtenderFailed(
+                f"extender {self.name!r} answered with {type(answer.body).__name__}"
+            )
         body = {str(key).lower(): value for key, value in answer.body.items()}
         if body.get("error"):
             raise ExtenderFailed(str(body["error"]))

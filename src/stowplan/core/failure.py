@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from stowplan.core.binding import BindFailed
 from stowplan.core.decision import Decision
 from stowplan.core.pod_status import StatusChange, patch_status, unschedulable_condition
 from stowplan.core.preemption import Preemption, preempt
@@ -49,25 +50,24 @@ class Failure:
         )
 
     @classmethod
-    def of_binding(cls, status: Status, attempt: Attempt) -> Failure:
+    def of_binding(cls, failed: BindFailed, attempt: Attempt) -> Failure:
         """Only a Permit rejection names a plugin whose events can help; the rest just retries."""
-        decision = attempt.decision
-        rejected = status.is_rejected and bool(status.plugin)
-        message = status.message
-        if rejected:
+        status = failed.status
+        plugins: frozenset[str] = frozenset()
+        if failed.at_permit:
+            plugins = frozenset({status.plugin})
             message = fit_message(1, {text: 1 for text in status.reasons})
             status = Status(status.code, (message,), status.plugin)
-        failed = Decision(
-            decision.pod,
-            node_count=decision.node_count,
-            feasible_count=decision.feasible_count,
-            message=message if status.is_rejected else "",
-            error="" if status.is_rejected else message,
-            unschedulable_plugins=(status.plugin,) if rejected else (),
+        decision = Decision(
+            attempt.decision.pod,
+            node_count=attempt.decision.node_count,
+            feasible_count=attempt.decision.feasible_count,
+            message=status.message if status.is_rejected else "",
+            error="" if status.is_rejected else status.message,
+            unschedulable_plugins=tuple(plugins),
         )
-        plugins = frozenset({status.plugin}) if rejected else frozenset()
         pending = plugins if status.code == Code.PENDING else frozenset()
-        return cls(status, failed, Nominate(""), plugins, pending)
+        return cls(status, decision, Nominate(""), plugins, pending)
 
 
 class FailureHandler:
@@ -98,17 +98,19 @@ class FailureHandler:
             patch_status(pod, change, machine.now_s, machine.random), lambda problem: None
         )
 
-    def preempt(self, framework: Framework, queued: QueuedPod, attempt: Attempt) -> None:
-        """Carry out the preemption that this attempt decided on, if it did."""
-        if attempt.nominate is None or not attempt.nominate.node or not attempt.victims:
-            return
+    def prepare(self, framework: Framework, attempt: Attempt, pod: PodInfo) -> Preemption | None:
+        """Hold the preemptor back, if this attempt decided on a preemption with work to do."""
+        if attempt.nominate is None or not attempt.nominate.node:
+            return None
+        victims = [victim for victim in attempt.victims if not victim.kind.terminating]
+        if not victims:
+            return None
         machine = self._machine
-        preemptor = queued.info
         plugin = framework.plugins.instances.get("DefaultPreemption")
         preemption = Preemption(
-            preemptor,
+            pod,
             attempt.nominate.node,
-            attempt.victims,
+            victims,
             machine.waiting,
             machine.in_pre_bind,
             lambda: machine.now_s,
@@ -116,27 +118,29 @@ class FailureHandler:
             self._record_victim,
             plugin.preempting if plugin is not None else {},
         )
+        preemption.mark()
+        return preemption
+
+    def preempt(self, preemption: Preemption) -> None:
+        """Carry it out, beside whatever comes next."""
+        machine = self._machine
 
         def finished(problem: ApiError | None) -> None:
             if problem is not None:
-                machine.queue.activate([preemptor])
+                machine.log.problem(f"preemption for {preemption.preemptor.key}: {problem.problem}")
+                machine.queue.activate([preemption.preemptor])
 
-        nominees = self._take_nominations(preemptor, attempt.nominate.node)
-        machine.stepper.start(preempt(preemption, nominees), finished)
+        machine.stepper.start(preempt(preemption, self._losers(preemption)), finished)
 
-    def _take_nominations(self, preemptor: PodInfo, node: str) -> list[PodInfo]:
+    def _losers(self, preemption: Preemption) -> list[PodInfo]:
         """Less important pods that were promised this node: the promise is withdrawn."""
-        nominator = self._machine.queue.nominator
-        losers = [
-            pod for pod in nominator.pods_for_node(node) if pod.priority < preemptor.priority
-        ]
-        live = [self._machine.pods.get(pod.key) for pod in losers]
-        for pod in losers:
-            nominator.delete(pod.uid)
+        machine, priority = self._machine, preemption.preemptor.priority
+        nominated = machine.queue.nominator.pods_for_node(preemption.node)
+        live = [machine.pods.get(pod.key) for pod in nominated if pod.priority < priority]
         return [pod for pod in live if pod is not None]
 
-    def _record_victim(self, victim: Pod, note: str) -> None:
-        self._machine.record(victim, "Normal", "Preempted", "Preempting", note)
+    def _record_victim(self, victim: Pod, note: str, preemptor: Pod) -> None:
+        self._machine.record(victim, "Normal", "Preempted", "Preempting", note, preemptor)
 
 
 def shortened(message: str) -> str:

@@ -6,8 +6,8 @@ All plain data: a list of events recorded anywhere can be replayed, and gives th
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
+from stowplan.config import SchedulerConfig
 from stowplan.core.extender import CallExtender, ExtenderAnswer
 from stowplan.errors import ApiError
 from stowplan.objects.api import Request
@@ -58,7 +58,14 @@ class Stop:
     """Take no more pods; what is being bound goes on."""
 
 
-Event = Added | Updated | Deleted | Answered | Tick | ScheduleNext | Stop
+@dataclass(frozen=True, slots=True)
+class Reconfigure:
+    """Take a new configuration into use, between two cycles."""
+
+    config: SchedulerConfig
+
+
+Event = Added | Updated | Deleted | Answered | Tick | ScheduleNext | Stop | Reconfigure
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +93,8 @@ class RecordEvent:
     note: str
     controller: str
     """The profile that speaks."""
-    related: Any = None
+    related: Pod | None = None
+    """Another pod that has to do with it: the preemptor of a victim."""
 
 
 Effect = Call | AskExtender | RecordEvent

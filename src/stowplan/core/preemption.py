@@ -1,7 +1,8 @@
 """Carrying out a preemption: victims get their condition and are deleted, in the background.
 
-`plugins.default_preemption` chose them.  While this runs the preemptor is held at PreEnqueue, so
-that it is not tried before its place is free.  Mirrors `framework/preemption/executor.go`.
+`plugins.default_preemption` chose them, `core.failure` sets this in motion.  While it runs the
+preemptor is held at PreEnqueue, so that it is not tried before its place is free.  Mirrors
+kube-scheduler's `framework/preemption/executor.go`.
 """
 
 from __future__ import annotations
@@ -34,15 +35,20 @@ class Preemption:
 
     preemptor: PodInfo
     node: str
-    victims: tuple[PodInfo, ...]
+    victims: list[PodInfo]
+    """Those not on their way out already; at least one."""
     waiting: WaitingPods
     in_pre_bind: dict[str, Binding]
     now: Callable[[], float]
     random: Random
-    record: Callable[[Pod, str], None]
-    """Tell the victim's owner: (victim, note)."""
+    record: Callable[[Pod, str, Pod], None]
+    """Tell the victim's owner: (victim, note, preemptor)."""
     preempting: dict[str, PodInfo | None]
-    """DefaultPreemption's list of preemptors in progress."""
+    """DefaultPreemption's list of preemptors in progress -> the last victim, once it is due."""
+
+    def mark(self) -> None:
+        """From here on the preemptor is held back."""
+        self.preempting[self.preemptor.uid] = None
 
 
 def preempt(
@@ -52,15 +58,11 @@ def preempt(
 
     `nominees` are less important pods that were promised the same node: they lose the promise.
     """
-    victims = [v for v in preemption.victims if not v.kind.terminating]
-    if not victims:
-        return None
-    uid = preemption.preemptor.uid
-    preemption.preempting[uid] = None
+    uid, victims = preemption.preemptor.uid, preemption.victims
     try:
-        yield Parallel([_clear_nomination(preemption, nominee) for nominee in nominees])
+        yield Parallel([_clear_nomination(preemption, pod) for pod in nominees])
         results = yield Parallel([_evict(preemption, victim) for victim in victims[:-1]])
-        failed = next((result for result in results if result is not None), None)
+        failed: ApiError | None = next((result for result in results if result is not None), None)
         if failed is None:
             # Once the last victim is on its way, its end may wake the preemptor.
             preemption.preempting[uid] = victims[-1]
@@ -71,22 +73,24 @@ def preempt(
 
 
 def _clear_nomination(preemption: Preemption, nominee: PodInfo) -> Generator[Any, Any, None]:
+    """A failure is not the preemptor's business; upstream only logs it."""
     change = StatusChange(nominate=Nominate(""))
     yield from patch_status(nominee.pod, change, preemption.now(), preemption.random)
 
 
 def _evict(preemption: Preemption, victim: PodInfo) -> Generator[Any, Any, ApiError | None]:
-    note = f"Preempted by pod {preemption.preemptor.uid} on node {preemption.node}"
+    preemptor = preemption.preemptor
+    note = f"Preempted by pod {preemptor.uid} on node {preemption.node}"
     if _called_off(preemption, victim):
-        preemption.record(victim.pod, note + " (in kube-scheduler memory).")
+        note += " (in kube-scheduler memory)."
+        preemption.record(victim.pod, note, preemptor.pod)
         return None
     condition = Condition(
         type="DisruptionTarget",
         status="True",
         reason="PreemptionByScheduler",
         message=(
-            f"{preemption.preemptor.pod.spec.scheduler_name}: preempting to accommodate "
-            "a higher priority pod"
+            f"{preemptor.pod.spec.scheduler_name}: preempting to accommodate a higher priority pod"
         ),
         observed_generation=victim.pod.metadata.generation,
     )
@@ -98,7 +102,7 @@ def _evict(preemption: Preemption, victim: PodInfo) -> Generator[Any, Any, ApiEr
         answer = yield Delete(POD, metadata.namespace, metadata.name)
         problem = answer if isinstance(answer, ApiError) else None
     if problem is None:
-        preemption.record(victim.pod, note)
+        preemption.record(victim.pod, note, preemptor.pod)
         return None
     return None if problem.code == _NOT_FOUND else problem
 
@@ -108,7 +112,7 @@ def _called_off(preemption: Preemption, victim: PodInfo) -> bool:
     if preemption.waiting.fail(victim.uid, "preempted"):
         return True
     binding = preemption.in_pre_bind.get(victim.uid)
-    if binding is None or binding.cancelled_by:
+    if binding is None:
         return False
-    binding.cancelled_by = "preempted by DefaultPreemption"
+    binding.call_off("preempted by DefaultPreemption")
     return True

@@ -37,7 +37,9 @@ def build_frameworks(
     expanded = expand_all(config, implements(registry), known=sorted(registry))
     ignored = _ignored_by_extenders(config)
     return {
-        name: _framework(config.profile(name), plugins, replace(handle), registry, recorder, ignored)
+        name: _framework(
+            config.profile(name), plugins, replace(handle), registry, recorder, ignored
+        )
         for name, plugins in expanded.items()
     }
 

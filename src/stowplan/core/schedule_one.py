@@ -12,23 +12,21 @@ from collections.abc import Generator
 from dataclasses import dataclass, field
 from typing import Any
 
-import msgspec
-
 from stowplan.core.algorithm import Algorithm, Search
 from stowplan.core.decision import Decision
 from stowplan.core.extender import ExtenderFailed
 from stowplan.core.preemption_extenders import ask_extenders
+from stowplan.core.reserving import assume, permit, reserve, unreserve
 from stowplan.framework.cycle import Cycle
 from stowplan.framework.diagnosis import NO_NODES, Diagnosis, fit_message
 from stowplan.framework.effects import AskPreemptionExtenders
-from stowplan.framework.errors import PluginFailed, point_failed
+from stowplan.framework.errors import PluginFailed, describe, point_failed
 from stowplan.framework.plugin import Nominate, PostFilterResult, Wait
 from stowplan.framework.runtime import Framework
 from stowplan.framework.status import Code, Status
+from stowplan.framework.timing import SUCCESS
 from stowplan.state.cache import Cache, CacheError
 from stowplan.state.pod_info import PodInfo
-
-PERMIT_TIMEOUT_S_MAX = 15 * 60.0
 
 
 @dataclass(slots=True)
@@ -48,33 +46,72 @@ class Attempt:
     nominate: Nominate | None = None
     """What to do with the pod's nominated node: None leaves it alone."""
     victims: tuple[PodInfo, ...] = ()
+    problems: list[Exception] = field(default_factory=list)
+    """What went wrong on the way, for the log: a plugin's exception, a broken snapshot."""
 
 
 def schedule_one(
     framework: Framework, cache: Cache, algorithm: Algorithm, pod: PodInfo
 ) -> Generator[Any, Any, Attempt]:
-    """Decide for one pod, and count it on its node if one was found."""
+    """Decide for one pod, and count it on its node if one was found.
+
+    Whatever a plugin or an extender does, it fails this attempt and no more.
+    """
     cycle = Cycle(framework.handle)
+    decision = Decision(pod.key)
+    problem = _refresh(cycle, cache)
+    decision.node_count = cycle.nodes.node_count
+    if problem is not None:
+        return _errored(decision, cycle, problem)
+    try:
+        return (yield from _schedule_one(framework, cache, algorithm, pod, (cycle, decision)))
+    except (PluginFailed, ExtenderFailed, CacheError) as failure:
+        return _errored(decision, cycle, failure)
+    except Exception as bug:
+        problem = RuntimeError(f"internal error: {describe(bug)}")
+        problem.__cause__ = bug
+        known = cache.pod(pod.uid)
+        if known is not None and cache.is_assumed(pod.uid):
+            cache.forget_pod(known)
+        return _errored(decision, cycle, problem)
+
+
+def _refresh(cycle: Cycle, cache: Cache) -> Exception | None:
+    """Bring the snapshot up to date; if that cannot be done as usual, build it anew and say so."""
     table = cycle.nodes
-    table.refresh(cache)
-    decision = Decision(pod.key, node_count=table.node_count)
+    try:
+        table.refresh(cache)
+        inconsistent = table.heal(cache)
+    except Exception as bug:
+        table.rebuild(cache)
+        problem = RuntimeError(f"snapshot state is not consistent, {describe(bug)}")
+        problem.__cause__ = bug
+        return problem
+    return RuntimeError(inconsistent) if inconsistent else None
+
+
+def _schedule_one(
+    framework: Framework,
+    cache: Cache,
+    algorithm: Algorithm,
+    pod: PodInfo,
+    outcome: tuple[Cycle, Decision],
+) -> Generator[Any, Any, Attempt]:
+    cycle, decision = outcome
+    table = cycle.nodes
     if table.node_count == 0:
         decision.message = decision.error = NO_NODES
         status = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (NO_NODES,))
         return Attempt(decision, cycle, status=status, nominate=Nominate(""))
-    try:
-        search = yield from algorithm.search(framework, cycle, pod)
-    except (PluginFailed, ExtenderFailed) as failure:
-        return _errored(decision, cycle, str(failure))
-    _describe(decision, cycle, search)
+    search = yield from algorithm.search(framework, cycle, pod)
+    _describe(decision, search)
     if search.row < 0:
-        assert search.diagnosis is not None
-        return (yield from _fits_nowhere(framework, cycle, algorithm, pod, decision, search.diagnosis))
+        return (yield from _fits_nowhere(framework, algorithm, pod, outcome, search))
     decision.node = table.names[search.row]
     return assume_and_reserve(framework, cache, cycle, pod, decision)
 
 
-def _describe(decision: Decision, cycle: Cycle, search: Search) -> None:
+def _describe(decision: Decision, search: Search) -> None:
     decision.feasible_count = search.feasible_count
     decision.evaluated_count = search.evaluated_count
     decision.score = search.score
@@ -85,27 +122,32 @@ def _describe(decision: Decision, cycle: Cycle, search: Search) -> None:
         decision.pre_filter_message = diagnosis.pre_filter_message
 
 
-def _errored(decision: Decision, cycle: Cycle, message: str) -> Attempt:
-    decision.error = message
-    return Attempt(decision, cycle, status=Status(Code.ERROR, (message,)), nominate=Nominate(""))
+def _errored(decision: Decision, cycle: Cycle, failure: Exception) -> Attempt:
+    decision.node, decision.error = "", str(failure)
+    plugin = failure.plugin if isinstance(failure, PluginFailed) else ""
+    status = Status(Code.ERROR, (decision.error,), plugin)
+    return Attempt(decision, cycle, status=status, nominate=Nominate(""), problems=[failure])
 
 
 def _fits_nowhere(
     framework: Framework,
-    cycle: Cycle,
     algorithm: Algorithm,
     pod: PodInfo,
-    decision: Decision,
-    diagnosis: Diagnosis,
+    outcome: tuple[Cycle, Decision],
+    search: Search,
 ) -> Generator[Any, Any, Attempt]:
     """PostFilter may make room; the attempt has failed all the same."""
+    cycle, decision = outcome
+    diagnosis = search.diagnosis
+    assert isinstance(diagnosis, Diagnosis)
     decision.message = diagnosis.message()
     decision.reasons = diagnosis.histogram()
     nominate: Nominate | None = Nominate("")
     victims: tuple[PodInfo, ...] = ()
+    problems: list[Exception] = []
     if framework.plugins.post_filter:
         cycle.statuses = diagnosis
-        result, status = yield from _post_filter(framework, cycle, algorithm, pod)
+        result, status = yield from _post_filter(framework, cycle, algorithm, pod, problems)
         nominate = result.nominate if result is not None else None
         victims = result.victims if result is not None else ()
         if status is not None:
@@ -121,21 +163,51 @@ def _fits_nowhere(
         pending_plugins=frozenset(diagnosis.pending_plugins),
         nominate=nominate,
         victims=victims,
+        problems=problems,
     )
 
 
+PostFilterAnswer = tuple[PostFilterResult | None, Status | None]
+
+
 def _post_filter(
+    framework: Framework,
+    cycle: Cycle,
+    algorithm: Algorithm,
+    pod: PodInfo,
+    problems: list[Exception],
+) -> Generator[Any, Any, PostFilterAnswer]:
+    recorder = framework.recorder
+    started_s = recorder.now()
+    label = "Error"
+    try:
+        result, status = yield from _run_post_filters(framework, cycle, algorithm, pod)
+        label = SUCCESS if status is None else status.code.label
+    except PluginFailed as failure:
+        problems.append(failure)
+        result, status = None, failure.status
+    finally:
+        recorder.point("PostFilter", framework.profile, label, recorder.now() - started_s)
+    return result, status
+
+
+def _run_post_filters(
     framework: Framework, cycle: Cycle, algorithm: Algorithm, pod: PodInfo
-) -> Generator[Any, Any, tuple[PostFilterResult | None, Status | None]]:
+) -> Generator[Any, Any, PostFilterAnswer]:
     """The first plugin that succeeds wins; the others' reasons are collected."""
+    recorder = framework.recorder
     kept: PostFilterResult | None = None
     reasons: list[str] = []
     for plugin in framework.plugins.post_filter:
+        name = getattr(plugin, "name", "")
+        started_s = recorder.now() if cycle.sampled else 0.0
         try:
             result, status = yield from _run(plugin.post_filter(cycle, pod), cycle, algorithm)
         except Exception as cause:
-            failure = point_failed(_name(plugin), "PostFilter", cause)
-            return None, failure.status
+            raise point_failed(name, "PostFilter", describe(cause)) from cause
+        if cycle.sampled:
+            label = SUCCESS if status is None else status.code.label
+            recorder.plugin(name, "PostFilter", label, recorder.now() - started_s)
         if status is None:
             return result, None
         stops = not status.is_rejected or status.code == Code.UNSCHEDULABLE_AND_UNRESOLVABLE
@@ -167,26 +239,32 @@ def _run(
 def assume_and_reserve(
     framework: Framework, cache: Cache, cycle: Cycle, pod: PodInfo, decision: Decision
 ) -> Attempt:
-    """Count the pod on its node, then let Reserve and Permit have their say; undo all on refusal."""
+    """Count the pod on its node, then let Reserve and Permit have their say; undo on refusal."""
     node = decision.node
     assumed = assume(cache, pod, node)
-    if isinstance(assumed, Status):
-        return _errored(decision, cycle, assumed.message)
-    status = _reserve(framework, cycle, assumed, node)
     waits: dict[str, Wait] = {}
-    if status is None and framework.plugins.permit:
-        status, waits = _permit(framework, cycle, assumed, node)
+    problems: list[Exception] = []
+    try:
+        status = reserve(framework, cycle, assumed, node)
+        if status is None:
+            status, waits = permit(framework, cycle, assumed, node)
+    except PluginFailed as failure:
+        status = failure.status
+        problems.append(failure)
     if status is None:
         return Attempt(decision, cycle, assumed, waits)
-    unreserve(framework, cycle, assumed, node)
+    problems += unreserve(framework, cycle, assumed, node)
     cache.forget_pod(assumed)
     decision.node = ""
-    return _refused(decision, cycle, status)
+    attempt = _refused(decision, cycle, status)
+    attempt.problems = problems
+    return attempt
 
 
 def _refused(decision: Decision, cycle: Cycle, status: Status) -> Attempt:
     if not status.is_rejected:
-        return _errored(decision, cycle, status.message)
+        decision.error = status.message
+        return Attempt(decision, cycle, status=status, nominate=Nominate(""))
     decision.message = fit_message(1, {text: 1 for text in status.reasons})
     decision.reasons = {text: 1 for text in status.reasons}
     decision.unschedulable_plugins = (status.plugin,)
@@ -199,60 +277,3 @@ def _refused(decision: Decision, cycle: Cycle, status: Status) -> Attempt:
         pending_plugins=pending,
         nominate=Nominate(""),
     )
-
-
-def assume(cache: Cache, pod: PodInfo, node: str) -> PodInfo | Status:
-    spec = msgspec.structs.replace(pod.pod.spec, node_name=node)
-    assumed = PodInfo(msgspec.structs.replace(pod.pod, spec=spec), pod.kind)
-    try:
-        cache.assume_pod(assumed)
-    except CacheError as problem:
-        return Status(Code.ERROR, (str(problem),))
-    return assumed
-
-
-def _reserve(framework: Framework, cycle: Cycle, pod: PodInfo, node: str) -> Status | None:
-    for plugin in framework.plugins.reserve:
-        name = _name(plugin)
-        try:
-            status = plugin.reserve(cycle, pod, node)
-        except Exception as cause:
-            return point_failed(name, "Reserve", cause).status
-        if status is not None:
-            if status.is_rejected:
-                return Status(status.code, status.reasons, name)
-            return point_failed(name, "Reserve", status.message).status
-    return None
-
-
-def unreserve(framework: Framework, cycle: Cycle, pod: PodInfo, node: str) -> None:
-    """Every Reserve plugin, in reverse order; one that raises does not keep the others from it."""
-    for plugin in reversed(framework.plugins.reserve):
-        try:
-            plugin.unreserve(cycle, pod, node)
-        except Exception as cause:
-            cycle.data.setdefault("unreserve errors", []).append((_name(plugin), cause))
-
-
-def _permit(
-    framework: Framework, cycle: Cycle, pod: PodInfo, node: str
-) -> tuple[Status | None, dict[str, Wait]]:
-    waits: dict[str, Wait] = {}
-    for plugin in framework.plugins.permit:
-        name = _name(plugin)
-        try:
-            answer = plugin.permit(cycle, pod, node)
-        except Exception as cause:
-            return point_failed(name, "Permit", cause).status, {}
-        if isinstance(answer, Wait):
-            waits[name] = Wait(min(answer.timeout_s, PERMIT_TIMEOUT_S_MAX), answer.reason)
-        elif answer is not None:
-            if answer.is_rejected:
-                return Status(answer.code, answer.reasons, name), {}
-            return point_failed(name, "Permit", answer.message).status, {}
-    return None, waits
-
-
-def _name(plugin: Any) -> str:
-    name: str = plugin.name
-    return name

@@ -1,6 +1,7 @@
-"""Pods that wait at Permit, and pods in PreBind that preemption may call off.
+"""Pods that wait at Permit: let go when every plugin allows it, one rejects it, or time is up.
 
-Mirrors kube-scheduler's `waiting_pods_map.go`.
+`core.machine` puts them in, `core.binding` waits for the outcome, plugins reach them through
+their handle.  Mirrors kube-scheduler's `framework/runtime/waiting_pods_map.go`.
 """
 
 from __future__ import annotations
@@ -21,14 +22,28 @@ class WaitingPod:
     pod: PodInfo
     node: str
     since_s: float
-    pending: dict[str, float]
-    """Plugin -> when its patience ends."""
-    resume: Resume | None = None
-    reasons: dict[str, str] = field(default_factory=dict)
+    pending: dict[str, str]
+    """Plugins that have not allowed the pod yet -> why they want it to wait."""
+    _timers: dict[str, int] = field(default_factory=dict)
+    _resume: Resume | None = None
+    _ended: bool = False
+    _outcome: Status | None = None
+
+    def wait(self, resume: Resume) -> None:
+        """Be told the outcome, now if it is known already: None when all allowed the pod."""
+        if self._ended:
+            resume(self._outcome)
+        else:
+            self._resume = resume
+
+    def end(self, outcome: Status | None) -> None:
+        self._ended, self._outcome = True, outcome
+        if self._resume is not None:
+            self._resume(outcome)
 
 
 class WaitingPods:
-    """By uid.  Each is let go when every plugin allows it, or one rejects it, or time is up."""
+    """By uid."""
 
     def __init__(self, stepper: Stepper) -> None:
         self._stepper = stepper
@@ -45,40 +60,32 @@ class WaitingPods:
 
     def add(self, pod: PodInfo, node: str, waits: dict[str, Wait], now_s: float) -> WaitingPod:
         """Timers run from now, although the pod may reach its wait a little later."""
-        waiting = WaitingPod(
-            pod,
-            node,
-            now_s,
-            {plugin: now_s + wait.timeout_s for plugin, wait in waits.items()},
-            reasons={plugin: wait.reason for plugin, wait in waits.items()},
-        )
-        self._pods[pod.uid] = waiting
+        pending = {plugin: wait.reason for plugin, wait in waits.items()}
+        waiting = self._pods[pod.uid] = WaitingPod(pod, node, now_s, pending)
         for plugin, wait in waits.items():
-            self._stepper.at(now_s + wait.timeout_s, self._timeout(pod.uid, plugin, wait))
+            waiting._timers[plugin] = self._stepper.at(
+                now_s + wait.timeout_s, self._timeout(pod.uid, plugin, wait)
+            )
         return waiting
 
     def _timeout(self, uid: str, plugin: str, wait: Wait) -> Callable[[], None]:
         def fire() -> None:
-            waiting = self._pods.get(uid)
-            if waiting is not None and plugin in waiting.pending:
-                text = go_duration(wait.timeout_s)
-                message = f"rejected due to timeout after waiting {text} at plugin {plugin}"
-                self._end(uid, Status(Code.UNSCHEDULABLE, (message,), plugin))
+            text = go_duration(wait.timeout_s)
+            message = f"rejected due to timeout after waiting {text} at plugin {plugin}"
+            self.reject(uid, plugin, message)
 
         return fire
 
     def allow(self, uid: str, plugin: str) -> bool:
+        """One plugin need not wait any more.  False if the pod is not waiting."""
         waiting = self._pods.get(uid)
         if waiting is None:
             return False
-        waiting.pending.pop(plugin, None)
+        if waiting.pending.pop(plugin, None) is not None:
+            self._stepper.cancel(waiting._timers.pop(plugin))
         if not waiting.pending:
             self._end(uid, None)
         return True
-
-    def allow_all(self, uid: str) -> None:
-        """Nobody need wait for this pod any more."""
-        self._pods.pop(uid, None)
 
     def reject(self, uid: str, plugin: str, message: str) -> bool:
         return self._end(uid, Status(Code.UNSCHEDULABLE, (message,), plugin))
@@ -87,23 +94,35 @@ class WaitingPods:
         """End the wait with an error: preemption took the pod's place."""
         return self._end(uid, Status(Code.ERROR, (message,)))
 
-    def _end(self, uid: str, status: Status | None) -> bool:
+    def drop(self, uid: str) -> None:
+        """The pod failed elsewhere: nobody waits for it any more."""
+        self._end(uid, None)
+
+    def _end(self, uid: str, outcome: Status | None) -> bool:
         waiting = self._pods.pop(uid, None)
         if waiting is None:
             return False
-        assert waiting.resume is not None, f"{waiting.pod.key} is not waiting yet"
-        waiting.resume(status)
+        for timer in waiting._timers.values():
+            self._stepper.cancel(timer)
+        waiting.end(outcome)
         return True
 
 
+_UNITS = ((1e-3, "ms", 1e3), (1e-6, "µs", 1e6), (0.0, "ns", 1e9))
+
+
 def go_duration(seconds: float) -> str:
+    """As Go prints a duration.
+
+    >>> go_duration(300), go_duration(1.5), go_duration(3661), go_duration(0.25), go_duration(0)
+    ('5m0s', '1.5s', '1h1m1s', '250ms', '0s')
     """
-    >>> go_duration(300), go_duration(1.5), go_duration(3661)
-    ('5m0s', '1.5s', '1h1m1s')
-    """
+    if 0 < seconds < 1:
+        unit, factor = next((u, f) for least, u, f in _UNITS if seconds >= least)
+        return f"{seconds * factor:.10g}{unit}"
     hours, rest = divmod(seconds, 3600)
     minutes, rest = divmod(rest, 60)
-    text = f"{rest:g}s"
+    text = f"{rest:.12g}s"
     if hours or minutes:
         text = f"{int(minutes)}m{text}"
     return f"{int(hours)}h{text}" if hours else text

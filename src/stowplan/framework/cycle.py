@@ -11,7 +11,7 @@ from stowplan.state.node_table import NodeTable
 class Cycle:
     """Each plugin keeps its own state under its own name; a value with `clone` is copied by it."""
 
-    __slots__ = ("activate", "data", "handle", "skip_filter", "statuses")
+    __slots__ = ("activate", "data", "handle", "sampled", "skip_filter", "statuses")
 
     def __init__(self, handle: Handle) -> None:
         self.handle = handle
@@ -22,6 +22,9 @@ class Cycle:
         """Pods (PodInfo) a plugin wants in the active queue once this attempt has ended."""
         self.statuses: Any = None
         """The `Diagnosis` of a pod that fits nowhere, for PostFilter."""
+        framework = handle.framework
+        self.sampled = framework is not None and framework.recorder.sampled
+        """Whether plugins are timed one by one, until the pod is bound."""
 
     @property
     def nodes(self) -> NodeTable:

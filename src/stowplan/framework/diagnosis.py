@@ -65,7 +65,7 @@ class Diagnosis:
     candidates: NodeMask | None = None
     """Rows the filters looked at; None when PreFilter ended the attempt before any."""
     overrides: dict[int, Status] = field(default_factory=dict)
-    """Rows whose status came from elsewhere: nominated pods counted in, extenders, one-node runs."""
+    """Rows whose status came from elsewhere: nominated pods counted in, extenders."""
     absent: Status | None = None
     """The status of every node the filters did not look at."""
     pre_filter_message: str = ""

@@ -8,9 +8,11 @@ from stowplan.framework.status import Code, Status
 class PluginFailed(Exception):
     """Carries the sentence kube-scheduler would report, with the plugin's name in it."""
 
-    def __init__(self, plugin: str, message: str) -> None:
+    def __init__(self, plugin: str, message: str, point: str = "") -> None:
         super().__init__(message)
         self.plugin = plugin
+        self.point = point
+        """The extension point where it happened, as upstream names it."""
 
     @property
     def status(self) -> Status:
@@ -18,7 +20,7 @@ class PluginFailed(Exception):
 
 
 def filter_failed(plugin: str, cause: object) -> PluginFailed:
-    return PluginFailed(plugin, f'running "{plugin}" filter plugin: {cause}')
+    return PluginFailed(plugin, f'running "{plugin}" filter plugin: {cause}', "Filter")
 
 
 def point_failed(plugin: str, point: str, cause: object) -> PluginFailed:
@@ -26,4 +28,38 @@ def point_failed(plugin: str, point: str, cause: object) -> PluginFailed:
     >>> str(point_failed("X", "PreFilter", "boom"))
     'running PreFilter plugin "X": boom'
     """
-    return PluginFailed(plugin, f'running {point} plugin "{plugin}": {cause}')
+    return PluginFailed(plugin, f'running {point} plugin "{plugin}": {cause}', point)
+
+
+def score_failed(plugin: str, cause: object, *, normalizing: bool = False) -> PluginFailed:
+    what = "Normalize on Score" if normalizing else "Score"
+    message = f'running {what} plugins: plugin "{plugin}" failed with: {cause}'
+    return PluginFailed(plugin, message, "Score")
+
+
+def extension_failed(plugin: str, operation: str, cause: object) -> PluginFailed:
+    """`operation` is AddPod or RemovePod: PreFilter's state could not be kept true."""
+    message = f'running {operation} on PreFilter plugin "{plugin}": {cause}'
+    return PluginFailed(plugin, message, "PreFilter")
+
+
+def culprit(cause: BaseException, names: dict[int, str]) -> tuple[str, str]:
+    """Which of these plugins (by id) raised, and in which method: the traceback knows `self`."""
+    trace = cause.__traceback__
+    while trace is not None:
+        frame = trace.tb_frame
+        name = names.get(id(frame.f_locals.get("self")))
+        if name is not None:
+            return name, frame.f_code.co_name
+        trace = trace.tb_next
+    return "", ""
+
+
+def describe(cause: object) -> str:
+    """
+    >>> describe(KeyError("x")), describe(ValueError()), describe("what a status said")
+    ("KeyError: 'x'", 'ValueError', 'what a status said')
+    """
+    if not isinstance(cause, BaseException):
+        return str(cause)
+    return f"{type(cause).__name__}: {cause}" if str(cause) else type(cause).__name__

@@ -91,9 +91,8 @@ class ClusterEvent:
         """Whether this registration covers the incoming event (upstream's bit *and* size test)."""
         if self.is_wildcard:
             return True
-        same_resource = (
-            self.resource in (Resource.ALL, incoming.resource)
-            or self.resource == Resource.POD
+        same_resource = self.resource in (Resource.ALL, incoming.resource) or (
+            self.resource == Resource.POD
             and incoming.resource in (Resource.ASSIGNED_POD, Resource.UNSCHEDULABLE_POD)
         )
         overlaps = bool(self.action & incoming.action)

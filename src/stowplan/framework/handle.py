@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
@@ -42,10 +42,24 @@ class NobodyNominated:
         return []
 
 
+class WaitingPod(Protocol):
+    @property
+    def pod(self) -> PodInfo: ...
+
+    @property
+    def node(self) -> str: ...
+
+    @property
+    def pending(self) -> Mapping[str, str]:
+        """Plugins that have not allowed the pod yet -> why they want it to wait."""
+
+
 class WaitingPods(Protocol):
-    """Pods that wait at Permit; a plugin may let them go or turn them away."""
+    """Pods that wait at Permit; a plugin may look at them, let them go or turn them away."""
 
     def uids(self) -> list[str]: ...
+
+    def get(self, uid: str) -> WaitingPod | None: ...
 
     def allow(self, uid: str, plugin: str) -> bool: ...
 
@@ -55,6 +69,9 @@ class WaitingPods(Protocol):
 class NobodyWaiting:
     def uids(self) -> list[str]:
         return []
+
+    def get(self, uid: str) -> WaitingPod | None:
+        return None
 
     def allow(self, uid: str, plugin: str) -> bool:
         return False

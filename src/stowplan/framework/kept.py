@@ -15,8 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stowplan.framework.cycle import Cycle
+from stowplan.framework.errors import filter_failed
 from stowplan.framework.plan import Plan
 from stowplan.framework.status import Code, NodeMask, Rows, Scores, Status, Verdict
+from stowplan.framework.timing import SUCCESS, Recorder
 from stowplan.state.node_table import NodeTable
 from stowplan.state.pod_info import PodInfo
 
@@ -31,13 +33,13 @@ class LocalAnswers:
     """One signature's answers, one row per node."""
 
     __slots__ = (
-        "final",
-        "first",
-        "has_raw",
         "_filters",
         "_passed_rows",
         "_scores",
         "_weights",
+        "final",
+        "first",
+        "has_raw",
         "passed",
         "raw",
         "reasons",
@@ -76,20 +78,25 @@ class LocalAnswers:
             self._passed_rows = self.passed.nonzero()[0]
         return self._passed_rows
 
-    def refresh(self, cycle: Cycle, pod: PodInfo, table: NodeTable) -> int:
-        """Catch up with the table; returns how many rows had to be asked about."""
+    def refresh(
+        self, cycle: Cycle, pod: PodInfo, table: NodeTable, recorder: Recorder | None = None
+    ) -> int:
+        """Catch up with the table; returns how many rows had to be asked about.
+
+        With a recorder every plugin is timed.
+        """
         if self.seen == table.version and len(self.first) == table.size:
             return 0
         if len(self.first) != table.size:
             self._resize(table.size)
         rows = table.rows_newer_than(self.seen)
         if self.seen < 0 or 2 * len(rows) > table.size:
-            self._ask_many(cycle, pod, table, slice(0, table.size))
-        elif len(rows) <= ONE_BY_ONE_MAX:
+            self._ask_many(cycle, pod, table, slice(0, table.size), recorder)
+        elif len(rows) <= ONE_BY_ONE_MAX and recorder is None:
             for row in rows.tolist():
                 self._ask_one(cycle, pod, table, row)
         else:
-            self._ask_many(cycle, pod, table, rows)
+            self._ask_many(cycle, pod, table, rows, recorder)
         self.seen = table.version
         return len(rows)
 
@@ -102,7 +109,15 @@ class LocalAnswers:
         self.sum = _grown(self.sum, size)
         self.raw = {name: _grown(column, size) for name, column in self.raw.items()}
 
-    def _ask_many(self, cycle: Cycle, pod: PodInfo, table: NodeTable, rows: Rows | slice) -> None:
+    def _ask_many(
+        self,
+        cycle: Cycle,
+        pod: PodInfo,
+        table: NodeTable,
+        rows: Rows | slice,
+        recorder: Recorder | None,
+    ) -> None:
+        started_s = recorder.now() if recorder is not None else 0.0
         length = table.size if isinstance(rows, slice) else len(rows)
         first = np.zeros(length, np.uint8)
         why = np.zeros(length, np.uint32)
@@ -115,6 +130,8 @@ class LocalAnswers:
                 first[fresh] = number
                 why[fresh] = bits[fresh]
                 final[fresh] = verdict.unresolvable[fresh]
+            if recorder is not None:
+                started_s = _note(recorder, plugin.name, "Filter", started_s)
         self.first[rows], self.why[rows], self.final[rows] = first, why, final
         self.passed[rows] = (first == 0) & table.alive[rows]
         self._passed_rows = None
@@ -126,6 +143,8 @@ class LocalAnswers:
                 self.has_raw[plugin.name] |= bool(scores.any())
             else:
                 total += self._weights[plugin.name] * scores
+            if recorder is not None:
+                started_s = _note(recorder, plugin.name, "Score", started_s)
         self.sum[rows] = total
 
     def _ask_one(self, cycle: Cycle, pod: PodInfo, table: NodeTable, row: int) -> None:
@@ -133,24 +152,27 @@ class LocalAnswers:
         if info is None:
             self._set_passed(row, False)
             return
-        number, why, final = 0, 0, False
+        status = None
         for position, plugin in self._filters:
             status = plugin.filter_node(cycle, pod, info)
             if status is not None:
-                number, why = position, self._bits(position, status)
-                final = status.code == Code.UNSCHEDULABLE_AND_UNRESOLVABLE
+                if not status.is_rejected:
+                    raise filter_failed(plugin.name, status.message)
+                self.first[row], self.why[row] = position, self._bits(position, status)
+                self.final[row] = status.code == Code.UNSCHEDULABLE_AND_UNRESOLVABLE
                 break
-        self.first[row], self.why[row], self.final[row] = number, why, final
-        self._set_passed(row, number == 0)
+        if status is None and not self.passed[row]:
+            self.first[row] = self.why[row] = 0
+        self._set_passed(row, status is None)
         total = 0
         for plugin in self._scores:
             name = plugin.name
             score = plugin.score_node(cycle, pod, info)
-            self.raw[name][row] = score
-            if name in self.has_raw:
-                self.has_raw[name] |= score != 0
-            else:
+            if name not in self.has_raw:
                 total += self._weights[name] * score
+            elif score:
+                self.has_raw[name] = True
+            self.raw[name][row] = score
         self.sum[row] = total
 
     def _set_passed(self, row: int, passed: bool) -> None:
@@ -211,6 +233,12 @@ class KeptAnswers:
 
     def clear(self) -> None:
         self._answers.clear()
+
+
+def _note(recorder: Recorder, plugin: str, point: str, started_s: float) -> float:
+    now_s = recorder.now()
+    recorder.plugin(plugin, point, SUCCESS, now_s - started_s)
+    return now_s
 
 
 def _grown(column: NDArray[Any], size: int) -> NDArray[Any]:

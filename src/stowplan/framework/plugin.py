@@ -59,6 +59,12 @@ class PreFilter(Protocol):
 
 
 @runtime_checkable
+class Selective(Protocol):
+    def concerns(self, pod: PodInfo) -> bool:
+        """False when PreFilter answers Skip for every pod of this kind, whatever the cluster."""
+
+
+@runtime_checkable
 class PreFilterExtensions(Protocol):
     """Keep the state written by `pre_filter` true while pods are added to or taken off a node."""
 

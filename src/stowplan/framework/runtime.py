@@ -8,103 +8,39 @@ Mirrors kube-scheduler's `framework/runtime/framework.go`.
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from stowplan.framework.cycle import Cycle
 from stowplan.framework.diagnosis import Diagnosis, Rejections
-from stowplan.framework.errors import PluginFailed, filter_failed, point_failed
+from stowplan.framework.errors import (
+    PluginFailed,
+    culprit,
+    describe,
+    extension_failed,
+    filter_failed,
+    point_failed,
+    score_failed,
+)
+from stowplan.framework.findings import Feasible, KeptScores, PreFilterVerdict, ScoreBoard
 from stowplan.framework.handle import Handle
 from stowplan.framework.kept import KeptAnswers, LocalAnswers
+from stowplan.framework.one_by_one import filter_one_by_one, score_one_by_one
 from stowplan.framework.plan import Plan, PreFilterStep
 from stowplan.framework.plugin import PluginSet, PreFilterResult
 from stowplan.framework.status import (
     MAX_NODE_SCORE,
     Code,
-    NodeMask,
     Rows,
     Scores,
     Status,
     Verdict,
 )
-from stowplan.framework.timing import NoRecorder, Recorder
+from stowplan.framework.timing import ERROR, SUCCESS, NoRecorder, Recorder
 from stowplan.state.node_info import NodeInfo
 from stowplan.state.node_table import NodeTable
 from stowplan.state.pod_info import PodInfo
-
-
-@dataclass(slots=True)
-class Feasible:
-    """What the filters found: the nodes that passed, and the means to say why others did not."""
-
-    mask: NodeMask
-    """Per row; never to be written, it may be a kept answer."""
-    answers: LocalAnswers
-    verdicts: list[tuple[int, Verdict]]
-    """Cluster-wide plugins: (1 + position among the Filter plugins, verdict on all rows)."""
-    overrides: dict[int, Status] = field(default_factory=dict)
-    candidates: NodeMask | None = None
-    """Rows PreFilter left in; None: all."""
-    absent: Status | None = None
-
-    def rows(self) -> Rows:
-        if self.mask is self.answers.passed:
-            return self.answers.passed_rows()
-        found: Rows = self.mask.nonzero()[0]
-        return found
-
-
-class KeptScores:
-    """A kept column's share of the total, multiplied out only when somebody looks at it.
-
-    True until the next cycle: whoever wants to keep it, copies `values()`.
-    """
-
-    __slots__ = ("_raw", "_rows", "_weight")
-
-    def __init__(self, raw: Scores, rows: Rows, weight: int) -> None:
-        self._raw, self._rows, self._weight = raw, rows, weight
-
-    def values(self) -> Scores:
-        return self._weight * self._raw[self._rows]
-
-
-PluginScores = Scores | KeptScores | int
-"""An int stands for the same score on every node."""
-
-
-@dataclass(slots=True)
-class ScoreBoard:
-    """Scores of the feasible rows, in the order of `rows`."""
-
-    rows: Rows
-    varying: Scores
-    """The part of the total that differs between nodes; may be a kept column: never written to."""
-    by_plugin: dict[str, PluginScores] = field(default_factory=dict)
-    """Weighted, after normalising."""
-    constant: int = 0
-    """The part of the total that is the same for all."""
-
-    @property
-    def total(self) -> Scores:
-        return self.varying + self.constant
-
-    def add(self, name: str, scores: Scores | int) -> None:
-        self.by_plugin[name] = scores
-        if isinstance(scores, int):
-            self.constant += scores
-        else:
-            self.varying = self.varying + scores
-
-    def of_plugin(self, name: str) -> Scores:
-        scores = self.by_plugin[name]
-        if isinstance(scores, KeptScores):
-            return scores.values()
-        if isinstance(scores, int):
-            return np.full(len(self.rows), scores, np.int64)
-        return scores
 
 
 class Framework:
@@ -130,6 +66,7 @@ class Framework:
             plugin for plugin in everyone.values() if callable(getattr(plugin, "signature", None))
         )
         self._pre_score = {_name(p): p for p in plugins.pre_score}
+        self._flat: dict[str, int] = {}
         handle.framework = self
 
     # -- the plan ---------------------------------------------------------------------------
@@ -154,7 +91,7 @@ class Framework:
                     skipped.add(name)
                 elif answer is not None:
                     steps.append(PreFilterStep(plugin, name, answer, asks=False))
-            elif hasattr(plugin, "concerns") and not plugin.concerns(pod):
+            elif hasattr(plugin, "concerns") and not self._concerns(plugin, pod):
                 skipped.add(name)
             else:
                 steps.append(PreFilterStep(plugin, name))
@@ -173,6 +110,13 @@ class Framework:
             score_error,
         )
 
+    @staticmethod
+    def _concerns(plugin: Any, pod: PodInfo) -> bool:
+        try:
+            return bool(plugin.concerns(pod))
+        except Exception as cause:
+            raise point_failed(plugin.name, "PreFilter", describe(cause)) from cause
+
     def _sign(self, pod: PodInfo) -> tuple[set[int], tuple[Hashable, ...]]:
         """The plugins (by id) that are node-local for this kind, and all signatures."""
         parts: list[Hashable] = []
@@ -180,7 +124,7 @@ class Framework:
             try:
                 parts.append(plugin.signature(pod))
             except Exception as cause:
-                raise filter_failed(plugin.name, _describe(cause)) from cause
+                raise filter_failed(plugin.name, describe(cause)) from cause
         signed = {id(p) for p, part in zip(self._signed, parts, strict=True) if part is not None}
         return signed, tuple(parts)
 
@@ -192,18 +136,31 @@ class Framework:
         for plugin in self.plugins.score:
             if id(plugin) not in signed:
                 continue
-            pre_score = self._pre_score.get(plugin.name)
-            status = pre_score.pre_score(cycle, pod, _NO_ROWS) if pre_score else None
-            if status is None:
-                scores.append(plugin)
-            elif status.code != Code.SKIP:
-                failure = failure or point_failed(plugin.name, "PreScore", status.message)
+            try:
+                if self._pre_score_says_go(cycle, pod, plugin.name, _NO_ROWS):
+                    scores.append(plugin)
+            except PluginFailed as problem:
+                failure = failure or problem
         return tuple(scores), failure
+
+    def _point(self, point: str, status: str, started_s: float) -> None:
+        recorder = self.recorder
+        recorder.point(point, self.profile, status, recorder.now() - started_s)
 
     # -- PreFilter --------------------------------------------------------------------------
 
     def pre_filter(self, cycle: Cycle, pod: PodInfo) -> PreFilterVerdict:
         """Run every PreFilter that matters; say whether to go on, and with which nodes."""
+        started_s = self.recorder.now()
+        label = ERROR
+        try:
+            verdict = self._pre_filter(cycle, pod)
+            label = SUCCESS if verdict.status is None else verdict.status.code.label
+        finally:
+            self._point("PreFilter", label, started_s)
+        return verdict
+
+    def _pre_filter(self, cycle: Cycle, pod: PodInfo) -> PreFilterVerdict:
         plan = self.plan_of(pod)
         cycle.data.update(plan.data)
         cycle.skip_filter = plan.skipped
@@ -242,7 +199,7 @@ class Framework:
         except PluginFailed:
             raise
         except Exception as cause:
-            raise point_failed(plugin.name, "PreFilter", _describe(cause)) from cause
+            raise point_failed(plugin.name, "PreFilter", describe(cause)) from cause
         if recorder.sampled:
             code = answer.code if isinstance(answer, Status) else Code.SUCCESS
             recorder.plugin(plugin.name, "PreFilter", code.label, recorder.now() - started)
@@ -254,6 +211,16 @@ class Framework:
         self, cycle: Cycle, pod: PodInfo, nodes: frozenset[str] | None = None
     ) -> Feasible:
         """Every node that passes all filters; `nodes` is PreFilter's choice of candidates."""
+        started_s = self.recorder.now()
+        label = ERROR
+        try:
+            found = self._find_feasible(cycle, pod, nodes)
+            label = SUCCESS
+        finally:
+            self._point("Filter", label, started_s)
+        return found
+
+    def _find_feasible(self, cycle: Cycle, pod: PodInfo, nodes: frozenset[str] | None) -> Feasible:
         table = cycle.nodes
         answers = self.local_answers(cycle, pod)
         mask = answers.passed
@@ -262,19 +229,18 @@ class Framework:
             candidates = np.zeros(table.size, np.bool_)
             candidates[table.rows_of(nodes)] = True
             mask = mask & candidates
-        verdicts: list[tuple[int, Verdict]] = []
+        found = Feasible(mask, answers, [], candidates=candidates)
         for number, plugin in self.plan_of(pod).cluster_filters:
             if plugin.name in cycle.skip_filter:
                 continue
-            verdict = self._filter_all(cycle, pod, plugin, mask)
-            verdicts.append((number, verdict))
-            mask = mask & verdict.passed
-        found = Feasible(mask, answers, verdicts, candidates=candidates)
+            verdict = self._filter_all(cycle, pod, plugin, found)
+            found.verdicts.append((number, verdict))
+            found.mask = found.mask & verdict.passed
         if len(self.handle.nominated):
             self._count_nominated(cycle, pod, found)
         return found
 
-    def _filter_all(self, cycle: Cycle, pod: PodInfo, plugin: Any, passed: NodeMask) -> Verdict:
+    def _filter_all(self, cycle: Cycle, pod: PodInfo, plugin: Any, found: Feasible) -> Verdict:
         recorder = self.recorder
         started = recorder.now() if recorder.sampled else 0.0
         table = cycle.nodes
@@ -282,11 +248,11 @@ class Framework:
             if hasattr(plugin, "filter_nodes"):
                 verdict: Verdict = plugin.filter_nodes(cycle, pod, table, slice(0, table.size))
             else:
-                verdict = _filter_one_by_one(cycle, pod, plugin, np.flatnonzero(passed))
+                verdict = filter_one_by_one(cycle, pod, plugin, found.mask, found.pending)
         except PluginFailed:
             raise
         except Exception as cause:
-            raise filter_failed(plugin.name, _describe(cause)) from cause
+            raise filter_failed(plugin.name, describe(cause)) from cause
         if recorder.sampled:
             recorder.plugin(plugin.name, "Filter", "Success", recorder.now() - started)
         return verdict
@@ -299,7 +265,8 @@ class Framework:
             answers = LocalAnswers(plan, self.plugins.weights, len(self.filter_names))
             self.kept.keep(plan.signature, answers)
         try:
-            self.kept.rows_asked += answers.refresh(cycle, pod, cycle.nodes)
+            recorder = self.recorder if self.recorder.sampled else None
+            self.kept.rows_asked += answers.refresh(cycle, pod, cycle.nodes, recorder)
         except PluginFailed:
             self.kept.clear()
             raise
@@ -310,13 +277,11 @@ class Framework:
         return answers
 
     def _blame(self, cycle: Cycle, pod: PodInfo, cause: Exception) -> PluginFailed:
-        """Find out which node-local plugin raised: the traceback knows its `self`."""
-        trace, culprit = cause.__traceback__, ""
-        names = {id(p): p.name for p in (*self.plugins.filter, *self.plugins.score)}
-        while trace is not None:
-            culprit = names.get(id(trace.tb_frame.f_locals.get("self")), culprit)
-            trace = trace.tb_next
-        return filter_failed(culprit or "unknown", _describe(cause))
+        """Find out which node-local plugin raised, and where: the traceback knows its `self`."""
+        plugins = (*self.plugins.filter, *self.plugins.score)
+        name, method = culprit(cause, {id(plugin): plugin.name for plugin in plugins})
+        failed = score_failed if method.startswith("score_") else filter_failed
+        return failed(name or "unknown", describe(cause))
 
     # -- Filter, one node -------------------------------------------------------------------
 
@@ -331,7 +296,7 @@ class Framework:
             except PluginFailed:
                 raise
             except Exception as cause:
-                raise filter_failed(name, _describe(cause)) from cause
+                raise filter_failed(name, describe(cause)) from cause
             if status is not None:
                 if not status.is_rejected:
                     raise filter_failed(name, status.message)
@@ -380,12 +345,18 @@ class Framework:
         """Tell PreFilter plugins that a pod is (supposed to be) on the node now."""
         for plugin in self.plugins.pre_filter:
             if hasattr(plugin, "add_pod") and _name(plugin) not in cycle.skip_filter:
-                plugin.add_pod(cycle, pod, added, node)
+                try:
+                    plugin.add_pod(cycle, pod, added, node)
+                except Exception as cause:
+                    raise extension_failed(_name(plugin), "AddPod", describe(cause)) from cause
 
     def remove_pod(self, cycle: Cycle, pod: PodInfo, removed: PodInfo, node: NodeInfo) -> None:
         for plugin in self.plugins.pre_filter:
             if hasattr(plugin, "remove_pod") and _name(plugin) not in cycle.skip_filter:
-                plugin.remove_pod(cycle, pod, removed, node)
+                try:
+                    plugin.remove_pod(cycle, pod, removed, node)
+                except Exception as cause:
+                    raise extension_failed(_name(plugin), "RemovePod", describe(cause)) from cause
 
     # -- why not ----------------------------------------------------------------------------
 
@@ -410,6 +381,7 @@ class Framework:
             found.absent,
         )
         diagnosis.add_plugins()
+        diagnosis.pending_plugins |= found.pending
         return diagnosis
 
     # -- Score ------------------------------------------------------------------------------
@@ -420,16 +392,45 @@ class Framework:
         if not self.plugins.score:
             return ScoreBoard(rows, np.ones(len(rows), np.int64), {})
         plan = self.plan_of(pod)
-        if plan.score_error is not None:
-            raise plan.score_error
-        board = ScoreBoard(
-            rows, answers.sum if len(rows) == len(answers.sum) else answers.sum[rows]
-        )
-        for plugin in plan.local_scores:
-            self._local_score(cycle, pod, plugin, answers, board)
-        for plugin in plan.cluster_scores:
-            self._cluster_score(cycle, pod, plugin, board)
+        started_s, point, label = self.recorder.now(), "PreScore", ERROR
+        try:
+            if plan.score_error is not None:
+                raise plan.score_error
+            asked = [
+                plugin
+                for plugin in plan.cluster_scores
+                if self._pre_score_says_go(cycle, pod, plugin.name, rows)
+            ]
+            self._point(point, SUCCESS, started_s)
+            started_s, point = self.recorder.now(), "Score"
+            kept = answers.sum
+            board = ScoreBoard(rows, kept if len(rows) == len(kept) else kept[rows])
+            for plugin in plan.local_scores:
+                self._local_score(cycle, pod, plugin, answers, board)
+            for plugin in asked:
+                self._cluster_score(cycle, pod, plugin, board)
+            label = SUCCESS
+        finally:
+            self._point(point, label, started_s)
         return board
+
+    def _pre_score_says_go(self, cycle: Cycle, pod: PodInfo, name: str, rows: Rows) -> bool:
+        """Run the plugin's PreScore, if it has one; False when it leaves its Score out."""
+        plugin = self._pre_score.get(name)
+        if plugin is None:
+            return True
+        recorder = self.recorder
+        started_s = recorder.now() if recorder.sampled else 0.0
+        try:
+            status = plugin.pre_score(cycle, pod, rows)
+        except Exception as cause:
+            raise point_failed(name, "PreScore", describe(cause)) from cause
+        if recorder.sampled:
+            label = SUCCESS if status is None else status.code.label
+            recorder.plugin(name, "PreScore", label, recorder.now() - started_s)
+        if status is not None and status.code != Code.SKIP:
+            raise point_failed(name, "PreScore", status.message)
+        return status is None
 
     def _local_score(
         self, cycle: Cycle, pod: PodInfo, plugin: Any, answers: LocalAnswers, board: ScoreBoard
@@ -440,86 +441,48 @@ class Framework:
             # No normalising: it is in the kept sum already.
             board.by_plugin[name] = KeptScores(answers.raw[name], board.rows, weight)
             return
-        if not answers.has_raw[name]:
-            flat = plugin.normalize_scores(cycle, pod, cycle.nodes, board.rows[:1], _ONE_ZERO)
-            board.add(name, weight * int(flat[0]))
-            return
-        raw = answers.raw[name][board.rows]
-        normal = plugin.normalize_scores(cycle, pod, cycle.nodes, board.rows, raw)
+        try:
+            if not answers.has_raw[name]:
+                board.add(name, weight * self._score_of_zero(cycle, pod, plugin))
+                return
+            raw = answers.raw[name][board.rows]
+            normal = plugin.normalize_scores(cycle, pod, cycle.nodes, board.rows, raw)
+        except Exception as cause:
+            raise score_failed(name, describe(cause), normalizing=True) from cause
         board.add(name, weight * _checked(name, normal))
 
+    def _score_of_zero(self, cycle: Cycle, pod: PodInfo, plugin: Any) -> int:
+        """What a plugin makes of raw scores that are 0 everywhere: the same for every pod."""
+        known = self._flat.get(plugin.name)
+        if known is None:
+            scores = plugin.normalize_scores(cycle, pod, cycle.nodes, _NO_ROWS, _ONE_ZERO)
+            known = self._flat[plugin.name] = int(scores[0])
+        return known
+
     def _cluster_score(self, cycle: Cycle, pod: PodInfo, plugin: Any, board: ScoreBoard) -> None:
-        name = plugin.name
+        name, rows, normalizing = plugin.name, board.rows, False
         recorder = self.recorder
-        started = recorder.now() if recorder.sampled else 0.0
+        started_s = recorder.now() if recorder.sampled else 0.0
         try:
-            scores = self._raw_cluster_score(cycle, pod, plugin, board.rows)
-            if scores is None:
-                return
+            if hasattr(plugin, "score_nodes"):
+                scores = plugin.score_nodes(cycle, pod, cycle.nodes, rows)
+            else:
+                scores = score_one_by_one(cycle, pod, plugin, rows)
+            normalizing = True
             if hasattr(plugin, "normalize_scores"):
-                scores = plugin.normalize_scores(cycle, pod, cycle.nodes, board.rows, scores)
+                scores = plugin.normalize_scores(cycle, pod, cycle.nodes, rows, scores)
         except PluginFailed:
             raise
         except Exception as cause:
-            raise point_failed(name, "Score", _describe(cause)) from cause
+            raise score_failed(name, describe(cause), normalizing=normalizing) from cause
         board.add(name, self.plugins.weights[name] * _checked(name, scores))
         if recorder.sampled:
-            recorder.plugin(name, "Score", "Success", recorder.now() - started)
-
-    def _raw_cluster_score(
-        self, cycle: Cycle, pod: PodInfo, plugin: Any, rows: Rows
-    ) -> Scores | None:
-        """Raw scores of the feasible rows; None when PreScore leaves the plugin out."""
-        pre_score = self._pre_score.get(plugin.name)
-        status = pre_score.pre_score(cycle, pod, rows) if pre_score else None
-        if status is not None:
-            if status.code != Code.SKIP:
-                raise point_failed(plugin.name, "PreScore", status.message)
-            return None
-        if hasattr(plugin, "score_nodes"):
-            scores: Scores = plugin.score_nodes(cycle, pod, cycle.nodes, rows)
-            return scores
-        infos = cycle.nodes.infos
-        return np.array([plugin.score_node(cycle, pod, infos[r]) for r in rows.tolist()], np.int64)
-
-
-@dataclass(frozen=True, slots=True)
-class PreFilterVerdict:
-    status: Status | None
-    """Why the pod as a whole was turned down."""
-    narrowed_by: tuple[str, ...] = ()
-    nodes: frozenset[str] | None = None
+            recorder.plugin(name, "Score", SUCCESS, recorder.now() - started_s)
 
 
 _NO_ROWS: Rows = np.zeros(0, np.intp)
 _ONE_ZERO: Scores = np.zeros(1, np.int64)
 _GO_ON = PreFilterVerdict(None)
-
-
-def _filter_one_by_one(cycle: Cycle, pod: PodInfo, plugin: Any, rows: Rows) -> Verdict:
-    """A user's one-node filter, asked about the nodes that are still in question."""
-    table = cycle.nodes
-    reasons: list[str] = []
-    why = np.zeros(table.size, np.uint32)
-    final = np.zeros(table.size, np.bool_)
-    for row in rows.tolist():
-        status = plugin.filter_node(cycle, pod, table.infos[row])
-        if status is None:
-            continue
-        if not status.is_rejected:
-            raise filter_failed(plugin.name, status.message)
-        for text in status.reasons or ("",):
-            if text not in reasons:
-                if len(reasons) == _REASONS_MAX:
-                    text = reasons[-1]
-                else:
-                    reasons.append(text)
-            why[row] |= np.uint32(1 << reasons.index(text))
-        final[row] = status.code == Code.UNSCHEDULABLE_AND_UNRESOLVABLE
-    return Verdict(tuple(reasons), why, final)
-
-
-_REASONS_MAX = 32
 
 
 def _checked(plugin: str, scores: Scores) -> Scores:
@@ -554,5 +517,4 @@ def _name(plugin: Any) -> str:
     return name
 
 
-def _describe(cause: BaseException) -> str:
-    return f"{type(cause).__name__}: {cause}" if str(cause) else type(cause).__name__
+__all__ = ["Feasible", "Framework", "PreFilterVerdict", "ScoreBoard"]

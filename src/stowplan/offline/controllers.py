@@ -8,7 +8,7 @@ what is missing of it is made (`objects.expand` does the making).  Called by `st
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from msgspec.structs import replace
@@ -65,13 +65,12 @@ class _Controllers:
         self._more: dict[str, int] = {}
         """ReplicaSet -> pods that its Deployment wants of it beyond its own `replicas`."""
         for obj in objects:
-            owners = _owners(obj)
-            if isinstance(obj, Pod):
-                for owner in owners:
+            for owner in _owners(obj):
+                if isinstance(obj, Pod):
                     self._pods[owner].append(obj)
-            elif isinstance(obj, ReplicaSet):
-                for owner in owners:
+                elif isinstance(obj, ReplicaSet):
                     self._replica_sets[owner].append(obj)
+        self._strays = _strays(objects, self._pods)
         for obj in objects:
             if isinstance(obj, Deployment):
                 self._plan(obj)
@@ -107,21 +106,12 @@ class _Controllers:
     def _missing_of(self, deployment: Deployment) -> int:
         owned = self._replica_sets.get(_identity(deployment), ())
         promised = sum(max(_replicas(rs), len(self._active(_identity(rs)))) for rs in owned)
-        known = {rs.name for rs in owned}
-        return _replicas(deployment) - promised - self._of_unknown_sets(deployment, known)
-
-    def _of_unknown_sets(self, deployment: Deployment, known: set[str]) -> int:
-        """Pods of a Deployment whose ReplicaSet is not in the input, told by its name."""
-        count = 0
         selector = compile_selector(deployment.spec.selector)
-        for (kind, namespace, name), pods in self._pods.items():
-            if kind != "ReplicaSet" or namespace != deployment.namespace or name in known:
-                continue
-            for pod in pods:
-                labels = pod.metadata.labels or {}
-                named = name == f"{deployment.name}-{labels.get(TEMPLATE_HASH)}"
-                count += named and _is_active(pod) and selector.matches(labels)
-        return count
+        strays = sum(
+            _is_active(pod) and selector.matches(pod.metadata.labels or {})
+            for pod in self._strays.get(deployment.key, ())
+        )
+        return _replicas(deployment) - promised - strays
 
     def _of_deployment(self, entry: Given, deployment: Deployment) -> Iterator[Given]:
         if self._replica_sets.get(_identity(deployment)):
@@ -145,13 +135,16 @@ class _Controllers:
         active = [pod for pod in pods if _is_active(pod)]
         reported = (entry.data.get("status") or {}).get("succeeded")
         succeeded = max(len(done), reported if isinstance(reported, int) else 0)
-        wanted = 1 if job.spec.parallelism is None else job.spec.parallelism
+        parallelism, completions = job.spec.parallelism, job.spec.completions
+        if parallelism is None and completions is None:
+            completions = 1
+        wanted = 1 if parallelism is None else parallelism
         data = entry.data
-        if job.spec.completions is not None:
-            wanted = min(wanted, job.spec.completions - succeeded)
+        if completions is not None:
+            wanted = min(wanted, completions - succeeded)
             if job.spec.completion_mode == "Indexed":
-                data = _with_spec(data, parallelism=job.spec.completions)
-        elif job.spec.parallelism is not None and succeeded:
+                data = _with_spec(data, parallelism=completions)
+        elif succeeded:
             # Pods that share a work queue: once one has succeeded, no new ones are started.
             wanted = 0
         taken = {_completion_index(pod) for pod in (*done, *active)} - {None}
@@ -162,14 +155,15 @@ class _Controllers:
 
     def _claims_of(self, entry: Given, pod: Pod) -> Iterator[Given]:
         """Claims of generic ephemeral volumes: one per volume, owned by the pod."""
-        if pod.spec.node_name or pod.status.phase in _FINISHED:
-            return
+        is_pending = not pod.spec.node_name and pod.status.phase not in _FINISHED
         for index, volume in enumerate(pod.spec.volumes or ()):
             template = volume.ephemeral and volume.ephemeral.volume_claim_template
-            if not template or f"{pod.key}-{volume.name}" in self._claims:
+            if not template:
                 continue
             place = entry.place(f"spec.volumes[{index}].ephemeral.volumeClaimTemplate")
             claim = check(template, PersistentVolumeClaim, place)
+            if not is_pending or f"{pod.key}-{volume.name}" in self._claims:
+                continue
             metadata = replace(
                 claim.metadata,
                 name=f"{pod.name}-{volume.name}",
@@ -207,6 +201,21 @@ class _Controllers:
 
     def _active(self, owner: Owner) -> list[Pod]:
         return [pod for pod in self._pods.get(owner, ()) if _is_active(pod)]
+
+
+def _strays(objects: Iterable[KubeObject], pods: Mapping[Owner, list[Pod]]) -> dict[str, list[Pod]]:
+    """Deployment -> pods of a ReplicaSet that is not in the input, told by the set's name."""
+    known = {_identity(obj) for obj in objects if isinstance(obj, ReplicaSet)}
+    strays: dict[str, list[Pod]] = defaultdict(list)
+    for owner, owned in pods.items():
+        kind, namespace, name = owner
+        if kind != "ReplicaSet" or owner in known:
+            continue
+        for pod in owned:
+            suffix = f"-{(pod.metadata.labels or {}).get(TEMPLATE_HASH)}"
+            if name.endswith(suffix):
+                strays[f"{namespace}/{name.removesuffix(suffix)}"].append(pod)
+    return strays
 
 
 def _is_active(pod: Pod) -> bool:

@@ -10,16 +10,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import lru_cache
 from typing import Any
 
 from msgspec.structs import replace
 
 from stowplan.errors import InputError
 from stowplan.objects.base import KubeObject
-from stowplan.objects.expand import stable_uid
-from stowplan.objects.kinds import EVENT, KIND_BY_NAME, KINDS, LEASE
-from stowplan.objects.manifests import Manifest, decode, describe
-from stowplan.objects.pod import Pod
+from stowplan.objects.expand import is_workload, stable_uid
+from stowplan.objects.kinds import EVENT, KIND_BY_NAME, KINDS, LEASE, Kind
+from stowplan.objects.manifests import Manifest, check, decode, describe
+from stowplan.objects.pod import Pod, PodTemplate
 
 _IGNORED = (EVENT, LEASE)
 _READ = {kind.name: kind for kind in KINDS if kind not in _IGNORED}
@@ -57,6 +58,7 @@ def decode_all(manifests: Iterable[Manifest]) -> list[Given]:
         obj = decode(data, where)
         if obj is None or isinstance(obj, (EVENT.struct, LEASE.struct)):
             continue
+        _check_template(data, where)
         given = Given(where, data, with_uid(obj), is_new=not obj.metadata.uid)
         known = found.setdefault((type(obj), obj.key), given)
         if known is not given:
@@ -64,6 +66,13 @@ def decode_all(manifests: Iterable[Manifest]) -> list[Given]:
         elif isinstance(obj, Pod):
             _refuse_copy(uids.setdefault(given.obj.uid, given), given)
     return list(found.values())
+
+
+def _check_template(data: dict[str, Any], where: str) -> None:
+    """Also of a workload that needs no more pods: what cannot be read is refused wherever it is."""
+    template = (data.get("spec") or {}).get("template") if is_workload(data) else None
+    if template is not None:
+        check(template, PodTemplate, f"{where}: {describe(data)}", below="spec.template")
 
 
 def with_uid(obj: KubeObject) -> KubeObject:
@@ -98,23 +107,31 @@ def _refuse_misspelled(data: dict[str, Any], where: str) -> None:
     api_version, kind = str(data.get("apiVersion")), str(data.get("kind"))
     if (api_version, kind) in KIND_BY_NAME or kind == EVENT.name:
         return
-    place = f"{where}: {describe(data)}" if where else describe(data)
     if kind == _CONFIGURATION:
         hint = "give it as the configuration: `--config FILE`, or `config=` in Python"
-        raise InputError("a configuration is no object of a cluster", where=place, hint=hint)
-    if not _is_built_in(api_version.rpartition("/")[0]):
-        return
+        raise InputError("a configuration is no object of a cluster", where=where, hint=hint)
+    meant = _meant(api_version, kind)
+    if meant is not None:
+        raise InputError(
+            f"there is no kind {kind!r} in {api_version!r}",
+            where=f"{where}: {describe(data)}",
+            hint=f"did you mean `kind: {meant.name}` with `apiVersion: {meant.api_version}`?",
+        )
+
+
+@lru_cache(maxsize=1024)
+def _meant(api_version: str, kind: str) -> Kind | None:
+    """The kind that this must be a misspelling of; None when it may well be meant as it stands."""
+    group = api_version.rpartition("/")[0]
+    if not _is_built_in(group):
+        return None
     names = {name.lower(): name for name in _READ}
     near = get_close_matches(kind.lower(), names, n=1, cutoff=_NEAR)
     meant = _READ[names[near[0]]] if near else None
-    if meant is None or (kind == meant.name and meant.group == api_version.rpartition("/")[0]):
+    if meant is not None and (meant.name, meant.group) == (kind, group):
         # Another version of a kind we know: `decode` has the words for it.
-        return
-    raise InputError(
-        f"there is no kind {kind!r} in {api_version!r}",
-        where=place,
-        hint=f"did you mean `kind: {meant.name}` with `apiVersion: {meant.api_version}`?",
-    )
+        return None
+    return meant
 
 
 def _is_built_in(group: str) -> bool:

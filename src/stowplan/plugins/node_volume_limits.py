@@ -38,10 +38,10 @@ from stowplan.plugins._shared.attached_volumes import AttachedVolumes
 from stowplan.plugins._shared.csi_migration import TranslationError, plugin_of
 from stowplan.plugins._shared.csi_volumes import (
     CSIVolume,
+    RunningVolumes,
     inline_volumes,
     limits_of,
     volume_of_claim,
-    volumes_of_running,
 )
 from stowplan.plugins._shared.rows import row_count
 from stowplan.plugins._shared.volumes import (
@@ -68,9 +68,13 @@ class NodeVolumeLimits:
     def __init__(self, args: Any, handle: Handle) -> None:
         self._objects = handle.objects
         self._attached = AttachedVolumes(handle.nodes, handle.objects)
+        self._running = RunningVolumes(handle.objects)
+
+    def concerns(self, pod: PodInfo) -> bool:
+        return bool(pod.kind.volumes) and _has_attachable(pod.kind.pod)
 
     def pre_filter(self, cycle: Cycle, pod: PodInfo) -> Status | None:
-        if not pod.kind.volumes or not _has_attachable(pod.kind.pod):
+        if not self.concerns(pod):
             return SKIP
         cycle.data[self.name] = _wanted(self._objects, pod)
         return None
@@ -82,9 +86,7 @@ class NodeVolumeLimits:
         limits = limits_of(self._objects.get(CSINode, node.name)) if wanted else {}
         if limits.keys().isdisjoint(wanted):
             return None
-        in_use: set[CSIVolume] = set()
-        for other in node.pods.values():
-            in_use |= volumes_of_running(self._objects, other)
+        in_use = self._running.of_all(node.pods.values())
         attached = in_use | self._attached.attached_to(node.name)
         for driver, volumes in wanted.items():
             added = len(volumes - in_use)

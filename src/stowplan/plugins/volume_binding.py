@@ -113,8 +113,11 @@ class VolumeBinding:
 
     # -- PreFilter --------------------------------------------------------------------------
 
+    def concerns(self, pod: PodInfo) -> bool:
+        return bool(pod.kind.volumes)
+
     def pre_filter(self, cycle: Cycle, pod: PodInfo) -> Status | None:
-        if not pod.kind.volumes:
+        if not self.concerns(pod):
             return SKIP
         uses = claims_of(pod)
         for use in uses:
@@ -219,7 +222,7 @@ class VolumeBinding:
                 else:
                     why[~self._affinity.mask(volume, nodes)] = UNREACHABLE
         except TranslationError as problem:
-            raise filter_failed(self.name, problem) from problem
+            raise filter_failed(self.name, str(problem)) from problem
         if state.search is not None:
             why |= state.search.on_all(nodes).why
         asked = why[rows]
@@ -254,18 +257,17 @@ class VolumeBinding:
         found = state.search.on_node(node, info.labels) if info is not None else 0
         if isinstance(found, int):
             return error(f'no volumes found for node "{node}"')
-        state.writes = writes = Writes([], [])
-        for claim, volume in found.bindings:
-            becoming = bound_to(volume, claim)
-            if becoming is not volume:
-                self._volumes.assume(becoming)
-                state.assumed_volumes.append(becoming)
-            writes.bindings.append(Binding(claim, becoming))
-        for claim, _ in found.provisions:
-            selected = selected_for(claim, node)
-            self._claims.assume(selected)
-            state.assumed_claims.append(selected)
-            writes.provisions.append(selected)
+        volumes = [(claim, volume, bound_to(volume, claim)) for claim, volume in found.bindings]
+        claims = [selected_for(claim, node) for claim, _ in found.provisions]
+        state.assumed_volumes = [after for _, before, after in volumes if after is not before]
+        state.assumed_claims = claims
+        in_sync = all(map(self._volumes.assume, state.assumed_volumes)) and all(
+            map(self._claims.assume, claims)
+        )
+        if not in_sync:
+            self.unreserve(cycle, pod, node)
+            return error("a volume or claim of the pod changed since it was looked at")
+        state.writes = Writes([Binding(claim, after) for claim, _, after in volumes], list(claims))
         return None
 
     def unreserve(self, cycle: Cycle, pod: PodInfo, node: str) -> None:

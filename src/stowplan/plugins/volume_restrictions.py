@@ -89,8 +89,11 @@ class VolumeRestrictions:
     def __init__(self, args: Any, handle: Handle) -> None:
         pass
 
+    def concerns(self, pod: PodInfo) -> bool:
+        return bool(pod.kind.volumes)
+
     def pre_filter(self, cycle: Cycle, pod: PodInfo) -> Status | None:
-        if not pod.kind.volumes:
+        if not self.concerns(pod):
             return SKIP
         once_pod, conflicts = set(), 0
         in_use = cycle.nodes.pods.claims

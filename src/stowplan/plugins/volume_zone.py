@@ -55,8 +55,11 @@ class VolumeZone:
     def __init__(self, args: Any, handle: Handle) -> None:
         pass
 
+    def concerns(self, pod: PodInfo) -> bool:
+        return bool(pod.kind.volumes)
+
     def pre_filter(self, cycle: Cycle, pod: PodInfo) -> Status | None:
-        if not pod.kind.volumes:
+        if not self.concerns(pod):
             return SKIP
         requirements: set[Requirement] = set()
         objects = cycle.handle.objects

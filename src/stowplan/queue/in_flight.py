@@ -88,7 +88,7 @@ class InFlight:
         if stretch is _LOST:
             return
         stretch.pod_count -= 1
-        if not stretch.pod_count and stretch is self._first:
+        if not self._first.pod_count:
             self._drop_unread()
 
     def log(self, event: ClusterEvent, old: Any, new: Any) -> None:

@@ -419,6 +419,7 @@ class SchedulingQueue:
         if oldest_s is None:
             return backoff_s
         check = self._checks_until(oldest_s + self._unschedulable_max_s) + 1
+        # Never a check that was made already, however the division was rounded.
         check_s = self._start_s + UNSCHEDULABLE_CHECK_S * max(check, self._check_count + 1)
         return check_s if backoff_s is None else min(backoff_s, check_s)
 

@@ -149,7 +149,9 @@ class PodKind:
 
     @cached_property
     def volumes(self) -> tuple[Volume, ...]:
-        return tuple(self.pod.spec.volumes or ())
+        """Volumes of a sort that scheduling looks at; not secrets, config maps and the like."""
+        volumes = self.pod.spec.volumes or ()
+        return tuple(volume for volume in volumes if volume != Volume(name=volume.name))
 
     @cached_property
     def claim_keys(self) -> tuple[str, ...]:

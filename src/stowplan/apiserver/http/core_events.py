@@ -30,7 +30,12 @@ def to_core(data: Data) -> Data:
     """
     renamed = {_NEW_TO_OLD.get(key, key): value for key, value in data.items()}
     # Every core event has these, be they empty: clients read them without looking.
-    empty: Data = {"involvedObject": {}, "source": {}, "firstTimestamp": None, "lastTimestamp": None}
+    empty: Data = {
+        "involvedObject": {},
+        "source": {},
+        "firstTimestamp": None,
+        "lastTimestamp": None,
+    }
     empty |= {"eventTime": None, "reportingComponent": "", "reportingInstance": ""}
     return {**empty, **renamed, "apiVersion": "v1"}
 

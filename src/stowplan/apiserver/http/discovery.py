@@ -128,7 +128,8 @@ def aggregated(core: bool, document_version: str) -> Data:
             for version in versions_of(group)
         ]
         metadata: Data = {"name": group} if group else {}
-        items.append({"metadata": {**metadata, "creationTimestamp": None}, "versions": listed})
+        metadata["creationTimestamp"] = None
+        items.append({"metadata": metadata, "versions": listed})
     return {
         "kind": "APIGroupDiscoveryList",
         "apiVersion": f"apidiscovery.k8s.io/{document_version}",

@@ -83,7 +83,9 @@ def list_query(query: Query, namespace: str) -> ListQuery:
     if found.token and found.resource_version not in ("", "0"):
         raise BadRequest("specifying resource version is not allowed when using continue")
     if is_true(query, "sendInitialEvents"):
-        raise _invalid_options("sendInitialEvents: Forbidden: sendInitialEvents is forbidden for list")
+        raise _invalid_options(
+            "sendInitialEvents: Forbidden: sendInitialEvents is forbidden for list"
+        )
     return found
 
 

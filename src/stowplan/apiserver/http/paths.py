@@ -65,4 +65,6 @@ def _virtual(group: str, version: str, namespace: str, rest: list[str]) -> Virtu
     if found is None or len(rest) > 1:
         return None
     kind, namespaced = found
-    return Virtual(group, version, rest[0], kind, namespace) if namespaced == bool(namespace) else None
+    if namespaced != bool(namespace):
+        return None
+    return Virtual(group, version, rest[0], kind, namespace)

@@ -1,4 +1,4 @@
-"""The row of a pod in `kubectl get pods`: how many containers are ready, and one word for its state.
+"""The row of a pod in `kubectl get pods`: containers that are ready, and one word for its state.
 
 Works on JSON data.  Mirrors `printPod` of `pkg/printers/internalversion/printers.go`.
 """
@@ -130,9 +130,7 @@ def _restarts_text(restarts: int, status: Data, now_s: float) -> str:
     ended = [
         str(finished)
         for one in status.get("containerStatuses") or ()
-        if (
-            finished := ((one.get("lastState") or {}).get("terminated") or {}).get("finishedAt")
-        )
+        if (finished := ((one.get("lastState") or {}).get("terminated") or {}).get("finishedAt"))
     ]
     if not restarts or not ended:
         return str(restarts)

@@ -41,7 +41,9 @@ def _access_review(spec: Data, user: User, authenticator: Authenticator) -> Data
     groups = spec.get("groups") or []
     asked = spec.get("user")
     if not asked and not groups:
-        raise BadRequest("spec.user: Invalid value: at least one of user or group must be specified")
+        raise BadRequest(
+            "spec.user: Invalid value: at least one of user or group must be specified"
+        )
     known = asked != "system:anonymous" and _UNAUTHENTICATED not in groups
     return _verdict(known or not authenticator.required)
 

@@ -65,11 +65,11 @@ def node(data: Data, now_s: float) -> Row:
 
 
 def _node_state(data: Data) -> str:
-    states = []
-    for condition in _part(data, "status").get("conditions") or ():
-        if condition.get("type") == "Ready":
-            states.append("Ready" if condition.get("status") == "True" else "NotReady")
-    states = states or ["Unknown"]
+    states = [
+        "Ready" if condition.get("status") == "True" else "NotReady"
+        for condition in _part(data, "status").get("conditions") or ()
+        if condition.get("type") == "Ready"
+    ] or ["Unknown"]
     if _part(data, "spec").get("unschedulable"):
         states.append("SchedulingDisabled")
     return ",".join(states)
@@ -241,7 +241,9 @@ def volume(data: Data, now_s: float) -> Row:
         _part(data, "status"),
         _part(data, "spec", "claimRef"),
     )
-    phase = "Terminating" if _part(data, "metadata").get("deletionTimestamp") else status.get("phase")
+    phase = (
+        "Terminating" if _part(data, "metadata").get("deletionTimestamp") else status.get("phase")
+    )
     return [
         _name(data),
         _part(spec, "capacity").get("storage", ""),
@@ -259,7 +261,9 @@ def volume(data: Data, now_s: float) -> Row:
 
 def claim(data: Data, now_s: float) -> Row:
     spec, status = _part(data, "spec"), _part(data, "status")
-    phase = "Terminating" if _part(data, "metadata").get("deletionTimestamp") else status.get("phase")
+    phase = (
+        "Terminating" if _part(data, "metadata").get("deletionTimestamp") else status.get("phase")
+    )
     bound = bool(spec.get("volumeName"))
     return [
         _name(data),

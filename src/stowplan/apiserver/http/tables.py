@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from stowplan.apiserver.http import table_cells as cells
+from stowplan.apiserver.http.durations import UNKNOWN
 from stowplan.apiserver.http.pod_cells import pod_cells
 from stowplan.objects.kinds import Kind
 
@@ -38,7 +39,7 @@ def _row(columns: Columns, data: Data, now_s: float) -> Row:
     except (AttributeError, KeyError, TypeError, ValueError):
         # Fields that nobody checks may hold anything; one odd object must not hide the others.
         row = cells.generic(data, now_s)
-        return [row[0], *[cells.UNKNOWN] * (len(columns.definitions) - 1)]
+        return [row[0], *[UNKNOWN] * (len(columns.definitions) - 1)]
 
 
 def _columns(text: str, make: Callable[[Data, float], Row]) -> Columns:
@@ -106,7 +107,9 @@ _COLUMNS: dict[str, Columns] = {
     "PodDisruptionBudget": _columns(
         "Name Min_Available Max_Unavailable Allowed_Disruptions# Age", cells.budget
     ),
-    "PriorityClass": _columns("Name Value# Global-Default Age PreemptionPolicy", cells.priority_class),
+    "PriorityClass": _columns(
+        "Name Value# Global-Default Age PreemptionPolicy", cells.priority_class
+    ),
     "RuntimeClass": _columns("Name Handler Age", cells.runtime_class),
     "Lease": _columns("Name Holder Age", cells.lease),
     "Event": _columns(

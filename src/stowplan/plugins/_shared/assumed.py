@@ -38,15 +38,17 @@ class Assumed(Generic[Object]):
         del self._assumed[key]
         return current
 
-    def assume(self, obj: Object) -> None:
+    def assume(self, obj: Object) -> bool:
+        """False when the cluster has moved on from the version that `obj` was made from."""
         base = self._objects.get(self._struct, obj.key)
-        if base is None:
-            return
+        if base is None or base.metadata.resource_version != obj.metadata.resource_version:
+            return False
         self._assumed[obj.key] = (base, obj)
         if len(self._assumed) >= self._sweep_at:
             for key in list(self._assumed):
                 self.get(key)
             self._sweep_at = 2 * len(self._assumed) + _SWEEP_MIN
+        return True
 
     def forget(self, obj: Object) -> None:
         """Take back this assumption, unless another one has taken its place."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from stowplan.objects.base import KubeObject
 from stowplan.objects.pod import Volume
 from stowplan.objects.storage import (
     CSINode,
@@ -32,6 +33,12 @@ from stowplan.state.pod_info import PodInfo, PodKind
 CSIVolume = tuple[str, str]
 """The driver, and its handle of the volume."""
 
+_DECISIVE: tuple[type[KubeObject], ...] = (
+    PersistentVolumeClaim,
+    PersistentVolume,
+    StorageClass,
+)
+_REMEMBERED_MAX = 65536
 _KEPT = "in-tree volumes of the pod as CSI volumes"
 
 
@@ -103,11 +110,32 @@ def volume_of_running(objects: ObjectIndex, use: ClaimUse, pod: PodInfo) -> CSIV
     return volume_of_claim(objects, claim)
 
 
-def volumes_of_running(objects: ObjectIndex, pod: PodInfo) -> set[CSIVolume]:
-    if not pod.kind.volumes:
-        return set()
-    found = {volume_of_running(objects, use, pod) for use in claims_of(pod)}
-    return {volume for volume in found if volume is not None}.union(inline_of_running(pod))
+class RunningVolumes:
+    """The volumes of pods on nodes, remembered until a claim, a volume or a class changes."""
+
+    def __init__(self, objects: ObjectIndex) -> None:
+        self._objects = objects
+        self._versions: tuple[int, ...] = ()
+        self._by_uid: dict[str, set[CSIVolume]] = {}
+
+    def of_all(self, pods: Iterable[PodInfo]) -> set[CSIVolume]:
+        versions = tuple(map(self._objects.version, _DECISIVE))
+        if versions != self._versions or len(self._by_uid) > _REMEMBERED_MAX:
+            self._versions = versions
+            self._by_uid.clear()
+        found: set[CSIVolume] = set()
+        for pod in pods:
+            if pod.kind.volumes:
+                found |= self._of(pod)
+        return found
+
+    def _of(self, pod: PodInfo) -> set[CSIVolume]:
+        found = self._by_uid.get(pod.uid)
+        if found is None:
+            by_claim = (volume_of_running(self._objects, use, pod) for use in claims_of(pod))
+            found = self._by_uid[pod.uid] = {v for v in by_claim if v is not None}
+            found.update(inline_of_running(pod))
+        return found
 
 
 def volume_of_attachment(objects: ObjectIndex, attachment: VolumeAttachment) -> CSIVolume | None:

@@ -22,7 +22,7 @@ from stowplan.objects.node_selector import CompiledNodeSelector, NodeTerm, compi
 from stowplan.objects.pod import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from stowplan.objects.storage import TopologySelectorTerm
 from stowplan.plugins._shared.node_selection import selector_mask
-from stowplan.state.label_column import ABSENT
+from stowplan.state.label_column import ABSENT, LabelColumn
 from stowplan.state.node_table import NodeTable
 
 Numbers = NDArray[np.int32]
@@ -39,19 +39,8 @@ class Places:
 
     selector: CompiledNodeSelector | None
     """None: any node."""
-
-    @property
-    def anywhere(self) -> bool:
-        return self.selector is None
-
-    @property
-    def label(self) -> tuple[str, frozenset[str]] | None:
-        """The key and its accepted values, where that is all there is to it."""
-        terms = self.selector.terms if self.selector is not None else ()
-        if len(terms) != 1 or len(terms[0].expressions) != 1 or terms[0].problem:
-            return None
-        requirement = terms[0].expressions[0]
-        return (requirement.key, requirement.values) if requirement.operator == IN else None
+    label: tuple[str, frozenset[str]] | None = None
+    """A key and its accepted values, where that is all there is to it."""
 
     def accepts(self, labels: Mapping[str, str]) -> bool:
         return self.selector is None or self.selector.matches(labels, "")
@@ -122,7 +111,11 @@ def _places(terms: Sequence[NodeTerm]) -> Places:
     # A volume's affinity is checked against labels alone: conditions on fields always hold.
     if any(not term.expressions for term in usable):
         return ANYWHERE
-    return Places(CompiledNodeSelector(tuple(NodeTerm(term.expressions) for term in usable)))
+    selector = CompiledNodeSelector(tuple(NodeTerm(term.expressions) for term in usable))
+    first = usable[0].expressions
+    if len(usable) == len(first) == 1 and first[0].operator == IN:
+        return Places(selector, (first[0].key, first[0].values))
+    return Places(selector)
 
 
 def first_match(
@@ -145,24 +138,36 @@ def _columns(
     nodes: NodeTable, offers: Sequence[tuple[int, Places]], depth: int
 ) -> Iterator[Numbers]:
     """Columns of offers, the lowest ones, without a look at every node for each of them."""
-    by_label: dict[str, dict[str, list[int]]] = {}
+    by_label: dict[str, list[tuple[int, str]]] = {}
     others: dict[Places, list[int]] = {}
     for number, places in offers:
-        if (label := places.label) is not None:
-            values = by_label.setdefault(label[0], {})
-            lists = [values.setdefault(value, []) for value in label[1]]
+        if places.label is not None:
+            key, values = places.label
+            by_label.setdefault(key, []).extend((number, value) for value in values)
         else:
-            lists = [others.setdefault(places, [])]
-        for found in lists:
+            found = others.setdefault(places, [])
             if len(found) < depth:
                 found.append(number)
-    for key, values in by_label.items():
-        column = nodes.label(key)
-        table = np.full((depth, len(column.values) + 1), NOTHING, np.int32)
-        for value, found in values.items():
-            if (position := column.id_of(value)) != ABSENT:
-                table[: len(found), position] = found
-        yield from (level[column.ids] for level in table)
+    for key, pairs in by_label.items():
+        yield from _by_label(nodes.label(key), pairs, depth)
     for places, found in others.items():
         mask = places.mask(nodes)
         yield from (np.where(mask, np.int32(number), np.int32(NOTHING)) for number in found)
+
+
+def _by_label(
+    column: LabelColumn, offers: Sequence[tuple[int, str]], depth: int
+) -> Iterator[Numbers]:
+    """Offers that go by one label, each with a value it accepts: a table over the values."""
+    levels: list[dict[int, int]] = [{} for _ in range(depth)]
+    for number, value in offers:
+        position = column.id_of(value)
+        if position != ABSENT:
+            for level in levels:
+                if position not in level:
+                    level[position] = number
+                    break
+    for level in levels:
+        table = np.full(len(column.values) + 1, NOTHING, np.int32)
+        table[list(level)] = list(level.values())
+        yield table[column.ids]

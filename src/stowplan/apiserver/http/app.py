@@ -1,0 +1,197 @@
+"""The REST API: every request comes in here, and always gets a Kubernetes answer.
+
+`handle` is what aiohttp calls.  It lets in who may come in, finds out what is meant, and turns
+whatever goes wrong into the Status object that says so.  Where to read on: `reads`, `mutations`,
+`watch_stream`; what exists besides resources is answered in `documents`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from random import Random
+
+from aiohttp import web
+
+from stowplan.apiserver.grouping import GroupedStore
+from stowplan.apiserver.http.auth import Authenticator
+from stowplan.apiserver.http.documents import document_at, health
+from stowplan.apiserver.http.encoding import Encoder
+from stowplan.apiserver.http.exchange import Exchange, Reply, as_yaml, reply
+from stowplan.apiserver.http.mutations import Mutations, no_machine
+from stowplan.apiserver.http.negotiation import JSON
+from stowplan.apiserver.http.options import is_true, watch_query
+from stowplan.apiserver.http.paths import Target, Virtual, parse_path
+from stowplan.apiserver.http.reads import Reads
+from stowplan.apiserver.http.reviews import review
+from stowplan.apiserver.http.status import failure, method_not_allowed, no_such_resource
+from stowplan.apiserver.http.subresources import scale_of
+from stowplan.apiserver.http.watch_stream import WatchStream
+from stowplan.clock import Clock
+from stowplan.errors import ApiError, TooManyRequests
+
+log = logging.getLogger(__name__)
+
+REQUESTS_MAX = 1000
+"""Requests being answered at one time; one more is asked to come back."""
+WATCHES_MAX = 2000
+
+
+class Api:
+    def __init__(
+        self,
+        grouped: GroupedStore,
+        *,
+        clock: Clock,
+        random: Random,
+        authenticator: Authenticator | None = None,
+        is_ready: Callable[[], bool] = lambda: True,
+    ) -> None:
+        self._store = grouped.store
+        self._random = random
+        self._authenticator = authenticator or Authenticator()
+        self._is_ready = is_ready
+        self._encoder = Encoder(clock)
+        self._reads = Reads(grouped.store, self._encoder)
+        self._mutations = Mutations(grouped, self._encoder, clock)
+        self._requests = 0
+        self._watches = 0
+
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        self._requests += 1
+        target: Target | Virtual | None = None
+        try:
+            if self._requests > REQUESTS_MAX:
+                raise TooManyRequests("too many requests, please try again later", retry_after_s=1)
+            answer = health(request.path, self._is_ready)
+            if answer is None:
+                user = self._authenticator.authenticate(request.headers)
+                exchange = Exchange(request, user)
+                target = parse_path(request.path)
+                if isinstance(target, Target) and _is_watch(exchange, target):
+                    return await self._watch(exchange, target)
+                answer = await self._answer(exchange, target)
+                if exchange.wanted.is_yaml:
+                    answer = await as_yaml(answer)
+        except ApiError as error:
+            answer = _refusal(error, target)
+        except Exception as error:
+            log.exception("%s %s failed", request.method, request.path)
+            answer = _refusal(ApiError(f"Internal error occurred: {error}"), target)
+        finally:
+            self._requests -= 1
+        return _response(request, answer)
+
+    async def _answer(self, exchange: Exchange, target: Target | Virtual | None) -> Reply:
+        if isinstance(target, Target):
+            if target.name:
+                return await self._answer_object(exchange, target)
+            return await self._answer_collection(exchange, target)
+        if isinstance(target, Virtual):
+            return await self._answer_virtual(exchange, target)
+        found = document_at(exchange)
+        if found is None:
+            raise no_such_resource()
+        return found
+
+    async def _answer_collection(self, exchange: Exchange, target: Target) -> Reply:
+        match exchange.method:
+            case "GET":
+                return await self._reads.list(exchange, target)
+            case "POST":
+                return await self._mutations.create(exchange, target)
+            case "DELETE":
+                return await self._mutations.delete_collection(exchange, target)
+            case _:
+                raise method_not_allowed()
+
+    async def _answer_object(self, exchange: Exchange, target: Target) -> Reply:
+        match exchange.method:
+            case "GET":
+                return self._get(exchange, target)
+            case "PUT":
+                return await self._mutations.update(exchange, target)
+            case "PATCH":
+                return await self._mutations.patch(exchange, target)
+            case "DELETE":
+                return await self._mutations.delete(exchange, target)
+            case "POST" if target.subresource:
+                return await self._mutations.create_sub(exchange, target)
+            case _:
+                raise method_not_allowed()
+
+    def _get(self, exchange: Exchange, target: Target) -> Reply:
+        subresource = target.subresource
+        if subresource and subresource not in target.resource.subresources:
+            raise no_machine(target) or no_such_resource()
+        if subresource in ("binding", "eviction"):
+            raise method_not_allowed()
+        if subresource == "scale":
+            item = self._store.read(target.resource.kind, target.namespace, target.name)
+            return reply(scale_of(target, item))
+        return self._reads.get(exchange, target)
+
+    async def _answer_virtual(self, exchange: Exchange, target: Virtual) -> Reply:
+        if exchange.method != "POST":
+            raise method_not_allowed()
+        body = await exchange.object()
+        if target.plural == "bindings":
+            return await self._mutations.bind(exchange, target.namespace, "", body)
+        body = {"kind": target.kind, "apiVersion": f"{target.group}/{target.version}", **body}
+        return reply(review(target.plural, body, exchange.user, self._authenticator), 201)
+
+    async def _watch(self, exchange: Exchange, target: Target) -> web.StreamResponse:
+        if self._watches >= WATCHES_MAX:
+            raise TooManyRequests("too many watches, please try again later", retry_after_s=1)
+        query = watch_query(exchange.query, target.namespace, target.name)
+        include = exchange.query.get("includeObject", "Metadata")
+        stream = WatchStream(
+            self._store, self._encoder, target.resource, query, exchange.wanted, include
+        )
+        stream.start()
+        request = exchange.request
+        response = web.StreamResponse(headers={"Content-Type": JSON, "Cache-Control": "no-cache"})
+        clean = False
+        # It is not a request that somebody waits for; it has its own limit.
+        self._requests -= 1
+        self._watches += 1
+        try:
+            response.enable_chunked_encoding()
+            await response.prepare(request)
+            clean = await stream.run(response, self._random)
+        except ConnectionError:
+            pass
+        finally:
+            self._watches -= 1
+            self._requests += 1
+            stream.stop()
+            if not clean and request.transport is not None:
+                request.transport.abort()
+        return response
+
+
+def _is_watch(exchange: Exchange, target: Target) -> bool:
+    if exchange.method != "GET" or target.subresource or "watch" not in exchange.query:
+        return False
+    return is_true(exchange.query, "watch")
+
+
+def _refusal(error: ApiError, target: Target | Virtual | None) -> Reply:
+    kind = group = name = ""
+    if isinstance(target, Target):
+        kind, group, name = target.resource.kind.plural, target.resource.group, target.name
+    answer = reply(failure(error, kind=kind, group=group, name=name), error.code)
+    headers = dict(answer.headers)
+    if error.retry_after_s is not None:
+        headers["Retry-After"] = str(max(1, round(error.retry_after_s)))
+    if error.code == 401:
+        headers["WWW-Authenticate"] = "Bearer"
+    return Reply(answer.body, answer.code, headers)
+
+
+def _response(request: web.BaseRequest, answer: Reply) -> web.Response:
+    response = web.Response(body=answer.body, status=answer.code, headers=answer.headers)
+    if answer.code in (408, 413, 504) and request.can_read_body and not request.content.is_eof():
+        # The rest of the body is not read, so the connection is of no more use.
+        response.force_close()
+    return response

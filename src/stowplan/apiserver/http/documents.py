@@ -1,0 +1,109 @@
+"""What is served besides resources: health, version, discovery, OpenAPI."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable
+
+import msgspec
+
+from stowplan import __version__
+from stowplan.apiserver.http import discovery, openapi
+from stowplan.apiserver.http.exchange import Exchange, Reply, reply
+from stowplan.apiserver.http.negotiation import Shape
+from stowplan.apiserver.http.resources import SERVED
+from stowplan.apiserver.http.status import method_not_allowed, not_acceptable
+
+MAJOR, MINOR = "1", "36"
+"""The Kubernetes whose API this is."""
+
+_TEXT = {"Content-Type": "text/plain; charset=utf-8"}
+_LIVE = frozenset({"/healthz", "/livez", "/healthz/ping", "/livez/ping"})
+_READY = frozenset({"/readyz", "/readyz/ping"})
+_PATHS = (
+    "/api",
+    "/apis",
+    "/healthz",
+    "/livez",
+    "/openapi/v2",
+    "/openapi/v3",
+    "/readyz",
+    "/version",
+)
+
+
+def health(path: str, is_ready: Callable[[], bool]) -> Reply | None:
+    """Open to everybody: whoever starts the process must be able to ask."""
+    if path in _LIVE:
+        return Reply(b"ok", 200, _TEXT)
+    if path in _READY:
+        return Reply(b"ok", 200, _TEXT) if is_ready() else Reply(b"not ready yet", 503, _TEXT)
+    return None
+
+
+def document_at(exchange: Exchange) -> Reply | None:
+    """The document of a path, or None when there is none."""
+    parts = tuple(filter(None, exchange.path.split("/")))
+    if exchange.method not in ("GET", "HEAD"):
+        if _find(exchange, parts) is not None:
+            raise method_not_allowed()
+        return None
+    return _find(exchange, parts)
+
+
+def _find(exchange: Exchange, parts: tuple[str, ...]) -> Reply | None:
+    match parts:
+        case ():
+            return reply({"paths": list(_PATHS)})
+        case ("version",):
+            return reply(version())
+        case ("api",) | ("apis",) if exchange.wanted.shape is Shape.DISCOVERY:
+            return _aggregated(parts[0] == "api", exchange.wanted.version)
+        case ("api",):
+            return reply(discovery.api_versions(exchange.host))
+        case ("apis",):
+            return reply(discovery.api_group_list())
+        case ("apis", group) if group in discovery.groups():
+            return reply(discovery.api_group(group))
+        case ("api", version_) if ("", version_) in SERVED:
+            return reply(discovery.resource_list("", version_))
+        case ("apis", group, version_) if (group, version_) in SERVED:
+            return reply(discovery.resource_list(group, version_))
+        case ("openapi", "v2"):
+            return _swagger(exchange)
+        case ("openapi", "v3"):
+            return reply(openapi.index())
+        case ("openapi", "v3", "api", version_) if ("", version_) in SERVED:
+            return Reply(openapi.encoded("", version_))
+        case ("openapi", "v3", "apis", group, version_) if (group, version_) in SERVED:
+            return Reply(openapi.encoded(group, version_))
+    return None
+
+
+def _aggregated(core: bool, document_version: str) -> Reply:
+    content_type = (
+        f"application/json;g=apidiscovery.k8s.io;v={document_version};as=APIGroupDiscoveryList"
+    )
+    body = msgspec.json.encode(discovery.aggregated(core, document_version))
+    return Reply(body, 200, {"Content-Type": content_type})
+
+
+def _swagger(exchange: Exchange) -> Reply:
+    if "proto-openapi" in exchange.request.headers.get("Accept", ""):
+        # kubectl then works without it, which is what it should do.
+        raise not_acceptable("application/json")
+    return reply(openapi.swagger())
+
+
+def version() -> dict[str, str]:
+    return {
+        "major": MAJOR,
+        "minor": MINOR,
+        "gitVersion": f"v{MAJOR}.{MINOR}.0+stowplan-{__version__}",
+        "gitCommit": "",
+        "gitTreeState": "clean",
+        "buildDate": "1970-01-01T00:00:00Z",
+        "goVersion": f"python{platform.python_version()}",
+        "compiler": platform.python_implementation(),
+        "platform": f"{platform.system().lower()}/{platform.machine()}",
+    }

@@ -1,0 +1,263 @@
+"""Measuring: throughput by scheduler_perf's rules, and what we want to know beyond them.
+
+A `Collection` says which pods count.  While one is open, the `Meter` counts pods as the watch
+shows them with a node, samples the rate every second as upstream does, and every tenth of a
+second for the picture; it times each attempt, and lets `sampler` find where the time goes.
+Upstream loses runs of under two seconds; so the rate over all, from the first pod created to the
+last one bound, is taken as well, by the clock on the wall and by the processor's.
+"""
+
+from __future__ import annotations
+
+import time
+from array import array
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from math import ceil
+from typing import Any
+
+from stowplan.bench.sampler import Sampler
+from stowplan.bench.stage import Stage
+from stowplan.core.decision import Decision
+from stowplan.framework.status import Status
+from stowplan.objects.pod import Pod
+from stowplan.objects.selectors import Selector
+from stowplan.queue import QueuedPod
+from stowplan.runtime.memory import settle_memory
+
+SAMPLE_S = 1.0
+"""How often upstream looks."""
+PICTURE_S = 0.1
+PICTURE_POINTS_MAX = 600
+PERCENTILES = (50, 90, 95, 99)
+
+
+@dataclass(frozen=True, slots=True)
+class Collection:
+    """Which pods are measured, and under what name."""
+
+    name: str
+    namespaces: frozenset[str]
+    selector: Selector
+
+    def counts(self, pod: Pod) -> bool:
+        return pod.metadata.namespace in self.namespaces and (
+            self.selector.is_everything or self.selector.matches(pod.metadata.labels or {})
+        )
+
+
+class Throughput:
+    """Rates at regular ticks, by upstream's rules.
+
+    Nothing before the first pod; the first tick that sees one is only where counting starts; a
+    tick without progress is left out, and the next rate is recorded once more for each of these.
+    """
+
+    def __init__(self) -> None:
+        self.rates: list[float] = []
+        self._last: tuple[float, int] | None = None
+        self._skipped = 0
+
+    def tick(self, now_s: float, count: int) -> None:
+        if self._last is None:
+            if count:
+                self._last = (now_s, count)
+            return
+        last_s, last_count = self._last
+        if count == last_count:
+            self._skipped += 1
+            return
+        rate = (count - last_count) / max(1e-9, now_s - last_s)
+        self.rates += [rate] * (self._skipped + 1)
+        self._skipped = 0
+        self._last = (now_s, count)
+
+    def summary(self) -> dict[str, float] | None:
+        """None when the run was too short for upstream to see anything."""
+        if not self.rates:
+            return None
+        ordered = sorted(self.rates)
+        found = {"average": sum(ordered) / len(ordered)}
+        found |= {f"p{p}": percentile(ordered, p) for p in PERCENTILES}
+        return {name: round(rate, 1) for name, rate in found.items()}
+
+
+def percentile(ordered: Sequence[float], percent: int) -> float:
+    """
+    >>> percentile([1, 2, 3, 4], 50), percentile([1, 2, 3, 4], 99), percentile([], 50)
+    (2, 4, 0.0)
+    """
+    if not ordered:
+        return 0.0
+    return ordered[max(0, ceil(len(ordered) * percent / 100) - 1)]
+
+
+class AttemptTimes:
+    """How long each attempt took, from its start to the pod being bound or turned down."""
+
+    def __init__(self) -> None:
+        self.seconds = array("d")
+        self.outcomes: Counter[str] = Counter()
+        self.recording = False
+        self._started_s = 0.0
+        self._binding: dict[str, float] = {}
+        """uid -> start, where the answer to a binding takes its time."""
+
+    def begin(self, profile: str) -> None:
+        self._started_s = time.perf_counter()
+
+    def binds(self, uid: str) -> None:
+        """The attempt just begun goes on while others begin."""
+        self._binding[uid] = self._started_s
+
+    def end(
+        self, queued: QueuedPod, decision: Decision, status: Status | None, now_s: float
+    ) -> None:
+        if not self.recording:
+            return
+        started_s = self._started_s
+        if self._binding:
+            started_s = self._binding.pop(queued.info.uid, started_s)
+        self.seconds.append(time.perf_counter() - started_s)
+        if status is None:
+            self.outcomes["scheduled"] += 1
+        else:
+            self.outcomes["unschedulable" if status.is_rejected else "error"] += 1
+
+    def plugin_error(self, plugin: str, point: str, cause: Exception) -> None:
+        self.outcomes[f"failed in {plugin}"] += 1
+
+    def percentile_ms(self, percent: int) -> float:
+        return round(1000 * percentile(sorted(self.seconds), percent), 4)
+
+
+@dataclass(slots=True)
+class Measurement:
+    """What came of one collection."""
+
+    name: str
+    nodes: int
+    init_pods: int
+    pods: int = 0
+    duration_s: float = 0.0
+    cpu_s: float = 0.0
+    throughput: dict[str, float] | None = None
+    picture: list[float] = field(default_factory=list)
+    """Pods per second, for each tenth of a second (or more, in long runs)."""
+    picture_s: float = PICTURE_S
+
+
+class Meter:
+    """Told by the ops when to look; asked for the measurements at the end."""
+
+    def __init__(
+        self,
+        stage: Stage,
+        attempts: AttemptTimes,
+        sampler: Sampler | None = None,
+        *,
+        settle: bool = True,
+    ) -> None:
+        self._stage = stage
+        self.attempts = attempts
+        self._sampler = sampler
+        self._settle = settle
+        self.done: list[Measurement] = []
+        self.goal: tuple[str, int, int] = ("", 0, 0)
+        """What is going on, how many pods had a node before it, and how many it is about."""
+        self.on_measuring: Callable[[], None] = lambda: None
+        self._collection: Collection | None = None
+        self._found = Measurement("", 0, 0)
+        self._count = 0
+        self._throughput = Throughput()
+        self._started_s = self._last_s = self._cpu_started_s = 0.0
+        self._picture: list[int] = []
+        stage.tally.on_placed.append(self._placed)
+
+    def announce(self, text: str, count: int) -> None:
+        self.goal = (text, self._stage.tally.placed_count, count)
+
+    def start(self, collection: Collection) -> None:
+        assert self._collection is None, "measuring already"
+        if self._settle:
+            settle_memory()
+        stage = self._stage
+        self._collection = collection
+        self._found = Measurement(collection.name, stage.node_count, stage.tally.placed_count)
+        self._count = 0
+        self._throughput = Throughput()
+        self._picture = []
+        self.attempts.recording = True
+        self.on_measuring()
+        if self._sampler is not None:
+            self._sampler.start()
+        self._cpu_started_s = time.process_time()
+        self._started_s = self._last_s = stage.clock.now()
+        stage.call_later(SAMPLE_S, self._sample(collection))
+        stage.call_later(PICTURE_S, self._draw(collection))
+
+    def stop(self) -> None:
+        found = self._found
+        found.cpu_s = time.process_time() - self._cpu_started_s
+        if self._sampler is not None:
+            self._sampler.stop()
+        self._collection = None
+        self.attempts.recording = False
+        found.pods = self._count
+        found.duration_s = max(1e-9, self._last_s - self._started_s)
+        found.throughput = self._throughput.summary()
+        found.picture, found.picture_s = self._drawn()
+        self.done.append(found)
+
+    def _placed(self, pod: Pod) -> None:
+        if self._collection is not None and self._collection.counts(pod):
+            self._count += 1
+            self._last_s = self._stage.clock.now()
+
+    def _sample(self, collection: Collection) -> Callable[[], None]:
+        def tick() -> None:
+            if self._collection is collection:
+                self._throughput.tick(self._stage.clock.now(), self._count)
+                self._stage.call_later(SAMPLE_S, tick)
+
+        return tick
+
+    def _draw(self, collection: Collection) -> Callable[[], None]:
+        def tick() -> None:
+            if self._collection is collection:
+                at = int((self._stage.clock.now() - self._started_s) / PICTURE_S)
+                # A turn may have lasted longer than a tick: the gap is filled evenly.
+                before = len(self._picture)
+                known = self._picture[-1] if self._picture else 0
+                for step in range(before, at):
+                    share = (step + 1 - before) / (at - before)
+                    self._picture.append(known + round((self._count - known) * share))
+                self._stage.call_later(PICTURE_S, tick)
+
+        return tick
+
+    def _drawn(self) -> tuple[list[float], float]:
+        totals, step = [0, *self._picture], ceil(len(self._picture) / PICTURE_POINTS_MAX) or 1
+        totals = totals[::step]
+        span_s = PICTURE_S * step
+        pairs = zip(totals, totals[1:], strict=False)
+        return [round((after - before) / span_s, 1) for before, after in pairs], span_s
+
+
+def describe(found: Measurement, attempts: AttemptTimes) -> dict[str, Any]:
+    """The measurement as JSON data."""
+    return {
+        "nodes": found.nodes,
+        "init_pods": found.init_pods,
+        "pods": found.pods,
+        "pods_per_s": round(found.pods / found.duration_s, 1) if found.pods else 0.0,
+        "pods_per_cpu_s": round(found.pods / max(1e-9, found.cpu_s), 1) if found.pods else 0.0,
+        "duration_s": round(found.duration_s, 4),
+        "cpu_s": round(found.cpu_s, 4),
+        "throughput": found.throughput,
+        "attempts": dict(attempts.outcomes),
+        "attempt_p50_ms": attempts.percentile_ms(50),
+        "attempt_p99_ms": attempts.percentile_ms(99),
+        "picture": {"interval_s": found.picture_s, "pods_per_s": found.picture},
+    }

@@ -1,0 +1,242 @@
+"""The stage a workload is played on: a cluster behind the port, time, and a tally of its pods.
+
+Nobody waits in a loop here.  Whatever takes time is a generator that yields how many seconds it
+wants to pause (0: let the others have their turn), and `Stage.play` resumes it through
+`call_later`, between the turns of the scheduler.  So creating pods and scheduling them go on side
+by side, on the embedded cluster as on a real one, in real time as in virtual time.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Generator, Iterable, Mapping
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any, Protocol, TypeVar
+
+from stowplan.clock import Clock
+from stowplan.cluster.port import Answer, Cluster, ListOptions, ListResult, WatchEvent
+from stowplan.cluster.reflector import CallLater, Reflector
+from stowplan.errors import ApiError, StowplanError
+from stowplan.objects.api import Request
+from stowplan.objects.base import KubeObject
+from stowplan.objects.kinds import POD, Kind
+from stowplan.objects.pod import Pod
+
+_T = TypeVar("_T")
+
+Steps = Generator[float, None, _T]
+"""Yields seconds to pause; returns what it was for."""
+
+WORKERS_MAX = 30
+"""Requests in flight for the pods of one op, as upstream's creators."""
+POLL_S = 0.001
+WAIT_S_MAX = 600.0
+NAMES_SHOWN = 3
+
+
+class Placed(Protocol):
+    """Told of every pod that got its node, once."""
+
+    def __call__(self, pod: Pod) -> None: ...
+
+
+class PodTally:
+    """Which pods wait and which have a node, as a watch shows them."""
+
+    def __init__(self) -> None:
+        self.waiting: defaultdict[str, dict[str, Pod]] = defaultdict(dict)
+        """Namespace -> name -> pod without a node."""
+        self.placed: defaultdict[str, set[str]] = defaultdict(set)
+        self.gone: defaultdict[str, set[str]] = defaultdict(set)
+        self.placed_count = 0
+        self.on_placed: list[Placed] = []
+        self.expected: defaultdict[str, set[str]] = defaultdict(set)
+        """Pods somebody waits for; they leave when they have a node, or are gone."""
+
+    def replace(self, items: list[KubeObject], resource_version: str) -> None:
+        for thing in items:
+            self._seen(thing)
+
+    def apply(self, event: WatchEvent) -> None:
+        if event.type == "DELETED":
+            meta = event.object.metadata
+            self.waiting[meta.namespace].pop(meta.name, None)
+            self.placed[meta.namespace].discard(meta.name)
+            self.gone[meta.namespace].add(meta.name)
+            self.expected[meta.namespace].discard(meta.name)
+        else:
+            self._seen(event.object)
+
+    def _seen(self, pod: KubeObject) -> None:
+        assert isinstance(pod, Pod)
+        meta = pod.metadata
+        if not pod.spec.node_name:
+            self.waiting[meta.namespace][meta.name] = pod
+            return
+        placed = self.placed[meta.namespace]
+        if meta.name in placed:
+            return
+        placed.add(meta.name)
+        self.waiting[meta.namespace].pop(meta.name, None)
+        self.expected[meta.namespace].discard(meta.name)
+        self.placed_count += 1
+        for tell in self.on_placed:
+            tell(pod)
+
+    def expect(self, namespace: str, name: str) -> None:
+        """Wait for this pod; the watch may have shown it already."""
+        if name not in self.placed[namespace] and name not in self.gone[namespace]:
+            self.expected[namespace].add(name)
+
+    def has_seen(self, namespace: str, name: str) -> bool:
+        return (
+            name in self.waiting[namespace]
+            or name in self.placed[namespace]
+            or name in self.gone[namespace]
+        )
+
+
+@dataclass(slots=True)
+class Stage:
+    cluster: Cluster
+    clock: Clock
+    call_later: CallLater
+    random: Random
+    whole_objects: bool = False
+    """Send objects as the template has them, not only what scheduling reads: a real cluster."""
+    explain: Callable[[str], str] = lambda key: ""
+    """Why a pod (namespace/name) is still without a node."""
+    tally: PodTally = field(default_factory=PodTally)
+    ended: bool = False
+    """The workload is over: background ops stop."""
+    failure: Exception | None = None
+    """What went wrong in the background."""
+    node_count: int = 0
+    recorded: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    """Pods that no op has waited for yet: barriers do."""
+    known: set[tuple[str, str]] = field(default_factory=set)
+    """(kind, name) of namespaces and classes that are there."""
+    created: list[tuple[Kind, str]] = field(default_factory=list)
+    """Objects outside namespaces, and namespaces: what has to be removed from a real cluster."""
+
+    def open(self) -> None:
+        """Start to follow the pods."""
+        reflector = Reflector(
+            self.cluster,
+            POD,
+            self.tally,
+            clock=self.clock,
+            call_later=self.call_later,
+            random=self.random,
+        )
+        reflector.start()
+
+    # -- running ----------------------------------------------------------------------------
+
+    def play(self, steps: Steps[Any], done: Callable[[Exception | None], None]) -> None:
+        """Run these steps, among everything else that goes on."""
+
+        def step() -> None:
+            try:
+                pause_s = next(steps)
+            except StopIteration:
+                done(None)
+            except Exception as error:
+                done(error)
+            else:
+                self.call_later(pause_s, step)
+
+        self.call_later(0.0, step)
+
+    def play_in_background(self, steps: Steps[Any]) -> None:
+        def done(error: Exception | None) -> None:
+            if error is not None and self.failure is None:
+                self.failure = error
+
+        self.play(steps, done)
+
+    # -- asking the cluster -----------------------------------------------------------------
+
+    def ask(self, request: Request) -> Steps[KubeObject | None]:
+        """Send one request and wait for its answer; a failure is raised."""
+        answers: list[Answer] = []
+        self.cluster.call(request, answers.append)
+        while not answers:
+            yield POLL_S
+        if isinstance(answers[0], ApiError):
+            raise answers[0]
+        return answers[0]
+
+    def send(
+        self,
+        requests: Iterable[Request],
+        *,
+        workers: int = WORKERS_MAX,
+        on_answer: Callable[[KubeObject | None], None] = lambda answer: None,
+    ) -> Steps[None]:
+        """Send many, so many at a time, a turn for the others after each handful."""
+        in_flight = 0
+        failures: list[ApiError] = []
+
+        def done(answer: Answer) -> None:
+            nonlocal in_flight
+            in_flight -= 1
+            if isinstance(answer, ApiError):
+                failures.append(answer)
+            else:
+                on_answer(answer)
+
+        call = self.cluster.call
+        for number, request in enumerate(requests, 1):
+            in_flight += 1
+            call(request, done)
+            if number % workers == 0:
+                yield 0.0
+            while in_flight >= workers:
+                yield POLL_S
+            if failures:
+                raise failures[0]
+        while in_flight:
+            yield POLL_S
+        if failures:
+            raise failures[0]
+
+    def list_pods(self, namespace: str, labels: Mapping[str, str]) -> Steps[list[Pod]]:
+        answers: list[ListResult | ApiError] = []
+        selector = ",".join(f"{key}={value}" for key, value in labels.items())
+        options = ListOptions(namespace=namespace, label_selector=selector)
+        self.cluster.list(POD, options, answers.append)
+        while not answers:
+            yield POLL_S
+        answer = answers[0]
+        if isinstance(answer, ApiError):
+            raise answer
+        return [pod for pod in answer.items if isinstance(pod, Pod)]
+
+    # -- waiting ----------------------------------------------------------------------------
+
+    def wait(self, holds: Callable[[], bool], left: Callable[[], list[str]]) -> Steps[None]:
+        """Until it holds; `left` names the pods that are missing, for the complaint."""
+        deadline_s = self.clock.now() + WAIT_S_MAX
+        while not holds():
+            if self.failure is not None:
+                raise self.failure
+            if self.clock.now() > deadline_s:
+                raise self._too_long(left())
+            yield POLL_S
+
+    def wait_placed(self, namespace: str) -> Steps[None]:
+        """Until all pods that are expected in this namespace have their nodes."""
+        expected = self.tally.expected[namespace]
+        yield from self.wait(
+            lambda: not expected, lambda: [f"{namespace}/{name}" for name in sorted(expected)]
+        )
+
+    def _too_long(self, keys: list[str]) -> StowplanError:
+        shown = ", ".join(keys[:NAMES_SHOWN])
+        why = self.explain(keys[0]) if keys else ""
+        return StowplanError(
+            f"{len(keys)} pods are still without a node after {WAIT_S_MAX:.0f} s: {shown}",
+            hint=f"the first one: {why}" if why else "",
+        )

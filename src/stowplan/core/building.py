@@ -1,0 +1,54 @@
+"""From a configuration to the queue and the algorithm; the frameworks are `core.profiles`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stowplan.config import SchedulerConfig
+from stowplan.core.algorithm import Algorithm, TieBreak
+from stowplan.core.extender import Extender
+from stowplan.framework.runtime import Framework
+from stowplan.queue import ProfileQueueing, SchedulingQueue, build_hint_map
+from stowplan.state.pod_info import PodInfo
+
+if TYPE_CHECKING:
+    from stowplan.core.machine import Machine
+
+
+def make_queue(
+    machine: Machine, config: SchedulerConfig, frameworks: dict[str, Framework]
+) -> SchedulingQueue:
+    extenders = bool(config.extenders)
+    profiles = {
+        name: ProfileQueueing(
+            framework.plugins.pre_enqueue,
+            build_hint_map(framework.plugins.instances.values(), has_extenders=extenders),
+        )
+        for name, framework in frameworks.items()
+    }
+    sort = next(iter(frameworks.values())).plugins.queue_sort
+
+    def plugin_error(plugin: str, point: str, pod: PodInfo, cause: Exception) -> None:
+        machine.log.plugin_error(plugin, point, cause)
+
+    return SchedulingQueue(
+        sort.sort_key,
+        lambda: machine.stepper.now_s,
+        profiles,
+        initial_backoff_s=config.pod_initial_backoff_seconds,
+        max_backoff_s=config.pod_max_backoff_seconds,
+        unschedulable_max_s=machine.unschedulable_max_s,
+        live_pod=machine.pods.get,
+        recorder=machine.queue_recorder,
+        on_plugin_error=plugin_error,
+    )
+
+
+def make_algorithm(config: SchedulerConfig, tie_break: TieBreak) -> Algorithm:
+    extenders = [Extender(entry) for entry in config.extenders]
+    return Algorithm(
+        # Those that must answer come first, as upstream has it.
+        extenders=sorted(extenders, key=lambda extender: extender.ignorable),
+        percentage_of_nodes_to_score=config.percentage_of_nodes_to_score,
+        tie_break=tie_break,
+    )

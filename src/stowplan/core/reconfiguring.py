@@ -1,0 +1,55 @@
+"""A new configuration takes over what the old one left: no pod is lost, no promise forgotten.
+
+Pods that wait keep their history and are all tried again, since what rejected them may be gone.
+Pods on their way to a node go on under the plugins that started them.  Called by
+`Machine.reconfigure`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stowplan.framework.plugin import Nominate
+from stowplan.framework.runtime import Framework
+from stowplan.queue import SchedulingQueue
+
+if TYPE_CHECKING:
+    from stowplan.core.machine import Machine
+
+_PREEMPTION = "DefaultPreemption"
+
+
+def carry_over(
+    machine: Machine, old_frameworks: dict[str, Framework], old_queue: SchedulingQueue
+) -> None:
+    """`machine` has its new frameworks and its new, empty queue already."""
+    _keep_preemptions(old_frameworks, machine.frameworks)
+    queue = machine.queue
+    for queued in old_queue.waiting():
+        if machine.is_ours(queued.info.pod):
+            queue.adopt(queued)
+    for info in machine.pods.values():
+        if _waits(machine, old_queue, info.uid) and queue.get(info.key) is None:
+            queue.add(info)
+    for uid, node in old_queue.nominator.node_of.items():
+        pod = next((p for p in machine.pods.values() if p.uid == uid), None)
+        if pod is not None and uid not in queue.nominator.node_of:
+            queue.nominator.add(pod, Nominate(node))
+    old_queue.close()
+    for info in machine.pods.values():
+        for framework in old_frameworks.values():
+            # Plans of the old frameworks, which nobody will ask for again.
+            info.kind.kept.pop(framework, None)
+
+
+def _waits(machine: Machine, old_queue: SchedulingQueue, uid: str) -> bool:
+    return False
+
+
+def _keep_preemptions(old: dict[str, Framework], new: dict[str, Framework]) -> None:
+    """Preemptors whose victims are being deleted stay held back until that is over."""
+    for name, framework in new.items():
+        before = old[name].plugins.instances.get(_PREEMPTION) if name in old else None
+        plugin = framework.plugins.instances.get(_PREEMPTION)
+        if plugin is not None and before is not None:
+            plugin.preempting = before.preempting

@@ -1,0 +1,131 @@
+"""Write `wire_schema.txt`: names, numbers and types of the fields of the Kubernetes API.
+
+`python -m tests.apiserver.write_wire_schema API_DIR MACHINERY_DIR > FILE`, where the two folders
+hold the Go modules k8s.io/api and k8s.io/apimachinery of the version that is to be spoken.  Only
+interface facts are taken: the number, name and type of each field.  Needed once per version.
+
+Each line is a message and its fields: `core.Volume name=1s ^volumeSource=2:core.VolumeSource`.
+The type is s (text), i (whole number), b (yes or no), d (number), y (bytes) or :message; before
+the name stands ^ when the fields are inlined, `*` for a list, % for a map, ? for a pointer.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+PACKAGES = {
+    "core": "core/v1",
+    "apps": "apps/v1",
+    "batch": "batch/v1",
+    "storage": "storage/v1",
+    "policy": "policy/v1",
+    "scheduling": "scheduling/v1",
+    "node": "node/v1",
+    "coordination": "coordination/v1",
+    "events": "events/v1",
+    "discovery": "discovery/v1",
+    "rbac": "rbac/v1",
+    "resource": "resource/v1",
+    "authentication": "authentication/v1",
+    "authorization": "authorization/v1",
+    "autoscaling": "autoscaling/v1",
+}
+META = "pkg/apis/meta/v1"
+ROOTS = (
+    "core.Pod core.Node core.Namespace core.Service core.ReplicationController "
+    "core.PersistentVolume core.PersistentVolumeClaim core.ConfigMap core.Secret "
+    "core.ServiceAccount core.Endpoints core.Event core.Binding apps.ReplicaSet apps.StatefulSet "
+    "apps.Deployment apps.DaemonSet apps.ControllerRevision batch.Job storage.StorageClass "
+    "storage.CSINode storage.CSIDriver storage.CSIStorageCapacity storage.VolumeAttachment "
+    "policy.PodDisruptionBudget policy.Eviction scheduling.PriorityClass node.RuntimeClass "
+    "coordination.Lease events.Event discovery.EndpointSlice rbac.Role rbac.ClusterRole "
+    "rbac.RoleBinding rbac.ClusterRoleBinding resource.ResourceClaim "
+    "resource.ResourceClaimTemplate resource.ResourceSlice resource.DeviceClass "
+    "authentication.TokenReview authentication.SelfSubjectReview "
+    "authorization.SubjectAccessReview authorization.LocalSubjectAccessReview "
+    "authorization.SelfSubjectAccessReview authorization.SelfSubjectRulesReview "
+    "autoscaling.Scale meta.DeleteOptions"
+).split()
+SCALARS = {"string": "s", "bool": "b", "bytes": "y", "double": "d"}
+SCALARS |= dict.fromkeys(("int32", "int64", "uint32", "uint64"), "i")
+
+_MESSAGE = re.compile(r"^message (\w+) \{\n(.*?)^\}", re.MULTILINE | re.DOTALL)
+_FIELD = re.compile(r"^\s*(optional|repeated|map<string, ?([\w.]+)>) ?([\w.]*) (\w+) = (\d+);")
+_STRUCT = re.compile(r"^type (\w+) struct \{\n(.*?)^\}", re.MULTILINE | re.DOTALL)
+_GO_FIELD = re.compile(r'^\t(?:\w+\s+)?(\*?)[\w.\[\]\*]+\s+`json:"([^"]*)"\s+protobuf:"([^"]*)"')
+
+
+def main(api: Path, machinery: Path) -> None:
+    messages: dict[str, list[str]] = {}
+    uses: dict[str, list[str]] = {}
+    folders = {name: api / folder for name, folder in PACKAGES.items()}
+    for package, folder in {**folders, "meta": machinery / META}.items():
+        go = _go_fields(folder)
+        for name, body in _MESSAGE.findall((folder / "generated.proto").read_text()):
+            key = f"{package}.{name}"
+            messages[key], uses[key] = _fields(package, body, go.get(name, {}))
+    wanted, seen = list(ROOTS), set()
+    while wanted:
+        key = wanted.pop()
+        if key not in seen and key in messages:
+            seen.add(key)
+            wanted += uses[key]
+    for key in sorted(seen):
+        print(key, *messages[key])
+
+
+def _go_fields(folder: Path) -> dict[str, dict[int, tuple[bool, str]]]:
+    """struct -> field number -> (is a pointer, JSON name or "" when inlined)"""
+    found: dict[str, dict[int, tuple[bool, str]]] = {}
+    for path in sorted(folder.glob("*types.go")):
+        for name, body in _STRUCT.findall(path.read_text()):
+            for line in body.splitlines():
+                match = _GO_FIELD.match(line)
+                if match:
+                    pointer, tag, wire = match.groups()
+                    number = int(wire.split(",")[1])
+                    entry = (bool(pointer), tag.partition(",")[0])
+                    found.setdefault(name, {})[number] = entry
+    return found
+
+
+def _fields(
+    package: str, body: str, go: dict[int, tuple[bool, str]]
+) -> tuple[list[str], list[str]]:
+    fields, uses = [], []
+    for line in body.splitlines():
+        match = _FIELD.match(line)
+        if not match:
+            continue
+        label, map_value, plain, name, number = match.groups()
+        type_ = map_value or plain
+        pointer, json_name = go.get(int(number), (False, name))
+        code = SCALARS.get(type_)
+        if code is None:
+            message = _message_name(package, type_)
+            uses.append(message)
+            code = f":{message}"
+        flag = "*" if label == "repeated" else "%" if label.startswith("map") else ""
+        if not flag and pointer:
+            flag = "?"
+        if not json_name:
+            flag, json_name = "^", name
+        fields.append(f"{flag}{json_name}={number}{code}")
+    return fields, uses
+
+
+def _message_name(package: str, type_: str) -> str:
+    if not type_.startswith("."):
+        return f"{package}.{type_}"
+    *path, name = type_.strip(".").split(".")
+    if path[:2] == ["k8s", "io"] and path[2] == "api":
+        return f"{path[3]}.{name}"
+    return {"resource": "quantity", "intstr": "intstr", "runtime": "runtime"}.get(
+        path[-1], "meta"
+    ) + f".{name}"
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), Path(sys.argv[2]))

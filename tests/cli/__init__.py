@@ -1,0 +1,1 @@
+"""The room `cli`: what users type, and what they read."""

@@ -1,0 +1,1 @@
+"""The room `core`: the machine, and what it decides."""

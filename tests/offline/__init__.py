@@ -1,0 +1,1 @@
+"""The room `offline`: clusters made of manifests and dumps."""
