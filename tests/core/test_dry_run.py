@@ -107,18 +107,24 @@ def test_a_preemptor_is_tried_again_when_its_victims_are_gone() -> None:
 
 
 def test_the_second_decision_has_its_scores_too() -> None:
-    objects = (node("a", cpu=2), pod("victim", node="a", cpu=2))
-    urgent = pod("urgent", cpu=2, spec={"priority": 10})
+    others = (node("a"), node("b", unschedulable=True), pod("daemon", node="a", cpu="500m"))
+    urgent = pod("urgent", cpu=2, memory="4Gi", spec={"priority": 10})
 
-    second = decide(*objects, urgent)[1]
-    alone = decide(node("a", cpu=2), urgent)[0]
+    second = decide(*others, pod("victim", node="a", cpu=3), urgent)[1]
+    alone = decide(*others, urgent)[0]
 
-    assert second.to_dict() == alone.to_dict()
     assert second.score == alone.score
+    assert second.to_dict() == {**alone.to_dict(), "rejected": {}, "unschedulablePlugins": []}
 
 
 def test_scores_are_the_same_with_and_without_detail() -> None:
-    objects = (node("a"), node("b", cpu=2), pod("p", cpu=1), pod("big", cpu=3))
+    objects = (
+        node("a"),
+        node("b", cpu=2),
+        pod(node="a", cpu="300m"),
+        pod("p", cpu="700m"),
+        pod("big", cpu=2, memory="3Gi", spec={"priority": 1}),
+    )
 
     full = decide(*objects)
     brief = decide(*objects, detail=False)

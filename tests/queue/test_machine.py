@@ -11,7 +11,6 @@ from itertools import count
 from typing import Any
 
 import pytest
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -339,4 +338,3 @@ class QueueMachine(RuleBasedStateMachine):
 
 
 TestQueue = pytest.mark.slow(QueueMachine.TestCase)
-TestQueue.settings = settings(max_examples=150, stateful_step_count=60)

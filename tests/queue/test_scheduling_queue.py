@@ -5,27 +5,19 @@ from __future__ import annotations
 import pytest
 
 from stowplan.framework.events import (
-    FORCE_ACTIVATE,
     Action,
     ClusterEvent,
     Resource,
     on,
 )
 from stowplan.objects.pod import PodSchedulingGate
-from stowplan.queue import ProfileQueueing, SchedulingQueue
 from tests.queue.builders import (
     FIT,
     NODE_ADD,
-    NODE_DELETE,
-    NODE_LABEL,
-    POD_DELETE,
-    PROFILE,
-    Clock,
     GatePlugin,
     Harness,
     Plugin,
     annotated,
-    by_priority,
     nominated_to,
     pod,
     relabelled,
@@ -432,210 +424,6 @@ def test_an_event_after_the_backoff_makes_a_pod_active() -> None:
     assert h.incoming("active", "NodeAdd") == 1
 
 
-# MoveAll.
-
-
-def test_an_event_moves_those_it_concerns() -> None:
-    h = Harness()
-    fit, labels, both = pod(), pod(), pod()
-    h.failed(fit, "Fit")
-    h.failed(labels, "Labels")
-    h.failed(both, "Fit", "Labels")
-
-    h.queue.move_all(NODE_LABEL, None, None)
-
-    places = [h.place(info) for info in (fit, labels, both)]
-    assert places == ["unschedulable", "backoff", "backoff"]
-    assert h.incoming("backoff", "NodeUpdateNodeLabel") == 2
-
-
-def test_pods_of_several_groups_are_moved_in_the_order_they_came() -> None:
-    h = Harness()
-    infos = [pod() for _ in range(4)]
-    for info, rejectors in zip(infos, (["Labels"], ["Fit", "Labels"]) * 2, strict=True):
-        h.failed(info, *rejectors)
-    h.tick(2)
-
-    h.queue.move_all(NODE_LABEL, None, None)
-
-    assert [h.pop().info for _ in infos] == infos
-
-
-def test_an_event_nobody_cares_for_wakes_nobody() -> None:
-    h = Harness()
-    queued = h.failed(pod(), "Fit")
-
-    h.queue.move_all(NODE_DELETE, None, None)
-
-    assert h.place(queued) == "unschedulable"
-    assert h.queue.metrics.hint_executions == {}
-
-
-def test_pre_check_limits_who_is_looked_at() -> None:
-    h = Harness()
-    low, high = pod(priority=1), pod(priority=9)
-    h.failed(low, "Fit")
-    h.failed(high, "Fit")
-
-    h.queue.move_all(POD_DELETE, None, None, pre_check=lambda info: info.priority <= 5)
-
-    assert (h.place(low), h.place(high)) == ("backoff", "unschedulable")
-
-
-def test_a_wildcard_event_moves_everybody() -> None:
-    h = Harness()
-    queued = h.failed(pod(), "Deaf")
-
-    h.queue.move_all(FORCE_ACTIVATE, None, None)
-
-    assert h.place(queued) == "backoff"
-
-
-def test_a_generic_update_misses_narrower_registrations() -> None:
-    h = Harness()
-    info = pod()
-    queued = h.failed(info, "OwnLabel")
-
-    h.queue.update(info, annotated(info))
-
-    assert h.place(queued) == "unschedulable"
-
-
-def test_assigned_pods_come_and_change() -> None:
-    added = Plugin("Added", [on(Resource.POD, Action.ADD)])
-    relabels = Plugin("Relabelled", [on(Resource.POD, Action.UPDATE_POD_LABEL)])
-    h = Harness(added, relabels)
-    one, two = pod(), pod()
-    h.failed(one, "Added")
-    h.failed(two, "Relabelled")
-    running = pod(node="node-1")
-
-    h.queue.assigned_pod_added(running)
-    assert (h.place(one), h.place(two)) == ("backoff", "unschedulable")
-
-    h.queue.assigned_pod_updated(running, relabelled(running, a="1"))
-    assert h.place(two) == "backoff"
-    assert h.incoming("backoff", "AssignedPodAdd") == 1
-    assert h.incoming("backoff", "AssignedPodUpdatePodLabel") == 1
-
-
-def test_profiles_do_not_share_hints() -> None:
-    clock = Clock()
-    listens, ignores = Plugin("Fit", [on(Resource.NODE, Action.ADD)]), Plugin("Fit")
-    h = Harness(listens)
-    h.queue = SchedulingQueue(
-        by_priority,
-        clock.now,
-        {
-            name: ProfileQueueing((), Harness(plugin).queue._hints._maps[PROFILE])
-            for name, plugin in (("one", listens), ("two", ignores))
-        },
-    )
-    one, two = pod(profile="one"), pod(profile="two")
-    h.failed(one, "Fit")
-    h.failed(two, "Fit")
-
-    h.queue.move_all(NODE_ADD, None, None)
-
-    assert (h.place(one), h.place(two)) == ("backoff", "unschedulable")
-    assert h.queue.metrics.unschedulable_pods == {("Fit", "one"): 1, ("Fit", "two"): 1}
-
-
-def test_a_pod_of_an_unknown_profile_is_moved_by_any_event_of_interest() -> None:
-    h = Harness()
-    queued = h.failed(pod(profile="unknown"), "Anything")
-
-    h.queue.move_all(NODE_DELETE, None, None)
-    assert h.place(queued) == "unschedulable"
-
-    h.queue.move_all(NODE_ADD, None, None)
-    assert h.place(queued) == "backoff"
-
-
-# Flush.
-
-
-@pytest.mark.parametrize(
-    ("waited_s", "place"),
-    [
-        pytest.param(299.0, "unschedulable", id="not-yet"),
-        pytest.param(300.0, "unschedulable", id="exactly-five-minutes"),
-        pytest.param(300.1, "active", id="longer"),
-    ],
-)
-def test_pods_left_for_five_minutes_are_tried_again(waited_s: float, place: str) -> None:
-    h = Harness()
-    queued = h.failed(pod(), "Deaf")
-    h.tick(waited_s)
-
-    h.queue.flush_unschedulable()
-
-    assert h.place(queued) == place
-    assert h.incoming("active", "UnschedulableTimeout") == (place == "active")
-
-
-def test_the_flush_is_logged_for_pods_in_flight() -> None:
-    h = Harness()
-    flying = pod()
-    h.queue.add(flying)
-    queued = h.pop()
-    h.failed(pod(), "Deaf")
-    h.tick(301)
-    h.queue.flush_unschedulable()
-
-    h.fail(queued, "Deaf")
-
-    assert h.place(flying) == "backoff"
-
-
-def test_the_maximum_is_configurable() -> None:
-    h = Harness(unschedulable_max_s=60)
-    queued = h.failed(pod(), "Deaf")
-    h.tick(61)
-
-    h.queue.flush_unschedulable()
-
-    assert h.place(queued) == "active"
-
-
-def test_unschedulable_pods_are_looked_through_every_thirty_seconds() -> None:
-    h = Harness(start_s=1000.0)
-    h.tick(5)
-    queued = h.failed(pod(), "Deaf")
-    assert h.queue.next_wakeup_s() == 1330.0, "the first check after 1305"
-
-    h.clock.now_s = 1306.0
-    h.queue.flush()
-    assert h.place(queued) == "active", "no check was made since 1000"
-
-
-def test_between_two_checks_nothing_is_flushed() -> None:
-    h = Harness(start_s=1000.0)
-    h.tick(5)
-    queued = h.failed(pod(), "Deaf")
-    h.clock.now_s = 1300.0
-    h.queue.flush()
-
-    h.clock.now_s = 1329.0
-    h.queue.flush()
-    assert h.place(queued) == "unschedulable"
-
-    h.clock.now_s = 1330.0
-    h.queue.flush()
-    assert h.place(queued) == "active"
-
-
-def test_the_earliest_of_all_wakeups_counts() -> None:
-    h = Harness()
-    assert h.queue.next_wakeup_s() is None
-
-    h.failed(pod(), "Deaf")
-    assert h.queue.next_wakeup_s() == 1330.0
-
-    h.failed(pod())
-    assert h.queue.next_wakeup_s() == 1002.0
-
-
 # What waits where.
 
 
@@ -663,6 +451,20 @@ def test_a_pod_is_found_by_name() -> None:
     assert queued is not None
     assert queued.info is info
     assert h.queue.get("default/web-1") is None
+
+
+def test_another_queue_takes_pods_over_with_their_history() -> None:
+    before, after = Harness(), Harness()
+    rejected = before.failed(pod(), "Fit")
+    failing = before.failed(pod())
+
+    for queued in before.queue.waiting():
+        after.queue.adopt(queued)
+
+    assert [after.place(rejected), after.place(failing)] == ["active", "active"]
+    assert (rejected.attempts, rejected.unschedulable_count) == (1, 1)
+    assert not rejected.rejectors
+    assert {after.pop(), after.pop()} == {rejected, failing}
 
 
 # A nominated pod's own status is followed when it becomes active.

@@ -185,6 +185,17 @@ def test_a_table_that_grows_keeps_its_counts() -> None:
     check(world, queries)
 
 
+def test_counts_that_nobody_asked_for_since_the_nodes_changed() -> None:
+    world, queries = World(node("n0")), Queries()
+    check(world, queries)
+    world.add(node("n1"), node("n2"))
+    queries.domains["web", HOSTNAME, ALL_NODES].ask(world.table)
+
+    world.add(pod(node="n2", labels={"app": "db"}))
+
+    check(world, queries)
+
+
 def test_counts_that_were_dropped_are_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(count_index, "_COUNTS_MIN", 4)
     monkeypatch.setattr(count_index, "_BYTES_MAX", 0)

@@ -62,9 +62,9 @@ class _Workload(Strict, frozen=True):
 
 class _Case(Strict, frozen=True):
     name: str
-    feature_gates: dict[str, bool] = {}
     workload_template: list[Op]
     workloads: list[_Workload]
+    feature_gates: dict[str, bool] = {}
     default_pod_template_path: str = ""
     scheduler_config_path: str = ""
     metrics_collector_config: dict[str, Any] = {}

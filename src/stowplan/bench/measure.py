@@ -100,33 +100,33 @@ class AttemptTimes:
         self.seconds = array("d")
         self.outcomes: Counter[str] = Counter()
         self.recording = False
-        self._started_s = 0.0
-        self._binding: dict[str, float] = {}
-        """uid -> start, where the answer to a binding takes its time."""
+        self._started_s: dict[str, float] = {}
+        """uid -> start; a binding may take its time while other attempts begin."""
 
-    def begin(self, profile: str) -> None:
-        self._started_s = time.perf_counter()
+    def begin(self, queued: QueuedPod, now_s: float) -> None:
+        self._started_s[queued.info.uid] = time.perf_counter()
 
-    def binds(self, uid: str) -> None:
-        """The attempt just begun goes on while others begin."""
-        self._binding[uid] = self._started_s
+    def decided(self, queued: QueuedPod, decision: Decision, now_s: float) -> None:
+        return None
 
     def end(
         self, queued: QueuedPod, decision: Decision, status: Status | None, now_s: float
     ) -> None:
+        ended_s = time.perf_counter()
+        started_s = self._started_s.pop(queued.info.uid, ended_s)
         if not self.recording:
             return
-        started_s = self._started_s
-        if self._binding:
-            started_s = self._binding.pop(queued.info.uid, started_s)
-        self.seconds.append(time.perf_counter() - started_s)
+        self.seconds.append(ended_s - started_s)
         if status is None:
             self.outcomes["scheduled"] += 1
         else:
             self.outcomes["unschedulable" if status.is_rejected else "error"] += 1
 
     def plugin_error(self, plugin: str, point: str, cause: Exception) -> None:
-        self.outcomes[f"failed in {plugin}"] += 1
+        self.outcomes[f"error in {plugin}"] += 1
+
+    def problem(self, text: str) -> None:
+        self.outcomes["problem"] += 1
 
     def percentile_ms(self, percent: int) -> float:
         return round(1000 * percentile(sorted(self.seconds), percent), 4)
@@ -174,6 +174,11 @@ class Meter:
         self._started_s = self._last_s = self._cpu_started_s = 0.0
         self._picture: list[int] = []
         stage.tally.on_placed.append(self._placed)
+
+    @property
+    def placed_count(self) -> int:
+        """Pods with a node, measured or not."""
+        return self._stage.tally.placed_count
 
     def announce(self, text: str, count: int) -> None:
         self.goal = (text, self._stage.tally.placed_count, count)

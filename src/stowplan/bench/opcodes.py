@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 
-class Strict(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, frozen=True, rename="camel"):
+class Strict(msgspec.Struct, forbid_unknown_fields=True, frozen=True, rename="camel"):
     """Part of a workload file."""
 
 
@@ -83,10 +83,10 @@ class CreatePods(Opcode, frozen=True, tag="createPods"):
 class CreatePodSets(Opcode, frozen=True, tag="createPodSets"):
     """The same `createPods` in `<namespacePrefix>-<i>`, one namespace after the other."""
 
-    count: int = 0
-    count_param: str = ""
     namespace_prefix: str
     create_pods_op: CreatePods
+    count: int = 0
+    count_param: str = ""
 
 
 class DeletePods(Opcode, frozen=True, tag="deletePods"):
@@ -101,10 +101,10 @@ class Churn(Opcode, frozen=True, tag="churn"):
     """Objects that come (and go) in the background, until the workload ends."""
 
     mode: str
+    template_paths: list[str]
     number: int = 0
     interval_milliseconds: int = 500
     namespace: str = ""
-    template_paths: list[str]
 
 
 class CreateAny(Opcode, frozen=True, tag="createAny"):
@@ -138,8 +138,8 @@ class Sleep(Opcode, frozen=True, tag="sleep"):
 
 
 class StartCollectingMetrics(Opcode, frozen=True, tag="startCollectingMetrics"):
-    name: str = ""
     namespaces: list[str]
+    name: str = ""
     label_selector: dict[str, str] = {}
 
 

@@ -7,14 +7,18 @@ at a time, and answers are decoded straight into typed structs.  Callbacks run o
 from __future__ import annotations
 
 import asyncio
+import logging
+import socket
 import ssl
-import tempfile
+import time
 from collections.abc import AsyncIterator, Callable, Coroutine
 from random import Random
 from typing import Any
 
 import aiohttp
 import msgspec
+from aiohttp.connector import AddrInfoType
+from yarl import URL
 
 from stowplan.clock import Clock
 from stowplan.cluster.credentials import ClientCertificate, Credentials
@@ -32,19 +36,31 @@ from stowplan.cluster.port import (
     WatchHandlers,
 )
 from stowplan.cluster.rate_limit import RateLimiter
-from stowplan.errors import ApiError, StowplanError, Unavailable, api_error
+from stowplan.cluster.tls import client_context
+from stowplan.errors import ApiError, Gone, StowplanError, Unavailable, api_error
 from stowplan.objects.base import KubeObject, ObjectMeta, Struct
 from stowplan.objects.codec import decode_json
 from stowplan.objects.kinds import Kind
 
+log = logging.getLogger(__name__)
+
 CALLS_MAX = 64
+WATCHES_MAX = 64
+"""Connections kept for lists and watches, beside those for calls."""
 CALL_TIMEOUT_S = 30.0
 LIST_TIMEOUT_S = 60.0
+CONNECT_TIMEOUT_S = 10.0
 WATCH_MIN_S = 300
 THROTTLED_TRIES = 10
 LINE_BYTES_MAX = 16 * 2**20
 """A watch event larger than this is no Kubernetes object."""
+NO_ANSWER = 0
+"""In place of a status code."""
 
+OnSent = Callable[[HttpRequest, int, float | None, float], None]
+"""(request, code, seconds, seconds it was held back); a watch is told of when it begins."""
+
+_KEEP_ALIVE = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}
 
 _Lines = list[bytes]
 
@@ -84,12 +100,16 @@ class KubernetesClient:
         qps: float = 50.0,
         burst: int = 100,
         user_agent: str = "stowplan/scheduler",
+        call_timeout_s: float = CALL_TIMEOUT_S,
+        on_sent: OnSent | None = None,
     ) -> None:
         self._connection = connection
         self._clock = clock
         self._random = random
         self._limiter = RateLimiter(clock, qps, burst)
         self._user_agent = user_agent
+        self._call_timeout_s = call_timeout_s
+        self._on_sent = on_sent
         self._credentials = Credentials(connection, clock)
         self._slots = asyncio.Semaphore(CALLS_MAX)
         self._session: aiohttp.ClientSession | None = None
@@ -102,6 +122,10 @@ class KubernetesClient:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         if self._session is not None:
             await self._session.close()
+
+    @property
+    def server(self) -> str:
+        return self._connection.server
 
     # -- the port ---------------------------------------------------------------------------
 
@@ -122,8 +146,16 @@ class KubernetesClient:
     def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._finished)
         return task
+
+    def _finished(self, task: asyncio.Task[None]) -> None:
+        """What is left are mistakes of ours: the loop's owner decides what they mean."""
+        self._tasks.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            context = {"message": "the Kubernetes client failed", "exception": error}
+            task.get_loop().call_exception_handler(context)
 
     # -- calls ------------------------------------------------------------------------------
 
@@ -131,11 +163,17 @@ class KubernetesClient:
         answer: Answer
         try:
             async with self._slots:
-                raw = await self.send(http_request(request), CALL_TIMEOUT_S)
+                raw = await self.send(http_request(request), self._call_timeout_s)
             answer = None if isinstance(request, Bind) else _decode(raw, request.kind)
         except ApiError as error:
             answer = error
         done(answer)
+
+    async def ask(self, method: str, path: str, body: Any = None) -> Any:
+        """What is no object of ours, as JSON data: reviews, versions, config maps."""
+        data = b"" if body is None else msgspec.json.encode(body)
+        raw = await self.send(HttpRequest(method, path, body=data), self._call_timeout_s)
+        return _parse(raw, dict)
 
     async def _list(
         self, kind: Kind, options: ListOptions, done: Callable[[ListResult | ApiError], None]
@@ -144,6 +182,7 @@ class KubernetesClient:
         try:
             answer = await self._pages(kind, options)
         except ApiError as error:
+            log.warning("Failed to list %s: %s", kind.plural, error.message)
             answer = error
         done(answer)
 
@@ -169,6 +208,8 @@ class KubernetesClient:
                 events = [_watch_event(line, kind) for line in lines]
                 handlers.on_events(events)
         except ApiError as error:
+            if not isinstance(error, Gone):
+                log.warning("Failed to watch %s: %s", kind.plural, error.message)
             end = error
         handlers.on_end(end)
 
@@ -180,8 +221,6 @@ class KubernetesClient:
             try:
                 return await self._send_once(request, timeout_s)
             except ApiError as error:
-                if error.code == 401:
-                    self._credentials.expire()
                 if error.retry_after_s is None or not tries_left:
                     raise
                 await asyncio.sleep(error.retry_after_s)
@@ -191,22 +230,29 @@ class KubernetesClient:
         delay_s = self._limiter.delay_s()
         if delay_s:
             await asyncio.sleep(delay_s)
+        started_s, code = time.perf_counter(), NO_ANSWER
         try:
             async with await self._open(request, timeout_s) as response:
+                code = response.status
                 body = await response.read()
                 if response.status >= 400:
-                    raise _failure(response, body)
+                    raise self._failure(response, body)
                 return body
         except (aiohttp.ClientError, OSError) as error:
             raise _unreachable(self._connection.server, error) from error
+        finally:
+            if self._on_sent is not None:
+                self._on_sent(request, code, time.perf_counter() - started_s, delay_s)
 
     async def _lines(self, request: HttpRequest, timeout_s: float) -> AsyncIterator[_Lines]:
         """Complete lines as they come, those of one read together."""
         rest = b""
         try:
             async with await self._open(request, timeout_s) as response:
+                if self._on_sent is not None:
+                    self._on_sent(request, response.status, None, 0.0)
                 if response.status >= 400:
-                    raise _failure(response, await response.read())
+                    raise self._failure(response, await response.read())
                 async for chunk in response.content.iter_any():
                     *lines, rest = (rest + chunk).split(b"\n")
                     if len(rest) > LINE_BYTES_MAX:
@@ -222,37 +268,69 @@ class KubernetesClient:
     ) -> aiohttp.client._RequestContextManager:
         try:
             headers = await self._credentials.headers()
+            session = self._ready_session()
         except StowplanError as error:
             raise Unavailable(str(error)) from error
-        session = self._ready_session()
         return session.request(
             request.method,
-            self._connection.server + request.path,
+            URL(self._connection.server + request.path),
             params=request.query,
             data=request.body or None,
             headers=headers | {"Content-Type": request.content_type},
-            timeout=aiohttp.ClientTimeout(total=timeout_s, sock_connect=10.0),
+            timeout=aiohttp.ClientTimeout(total=timeout_s, sock_connect=CONNECT_TIMEOUT_S),
             proxy=self._connection.proxy or None,
             server_hostname=self._connection.server_name or None,
+            allow_redirects=False,
         )
 
+    def _failure(self, response: aiohttp.ClientResponse, body: bytes) -> ApiError:
+        if response.status == 401:
+            sent = response.request_info.headers.get("Authorization")
+            self._credentials.expire({"Authorization": sent} if sent else {})
+        return _failure(response, body)
+
     def _ready_session(self) -> aiohttp.ClientSession:
-        if self._session is None or self._certificate is not self._credentials.certificate:
-            self._certificate = self._credentials.certificate
-            connector = aiohttp.TCPConnector(
-                limit=CALLS_MAX + 32, ssl=tls_context(self._connection, self._certificate)
-            )
-            self._session = aiohttp.ClientSession(
-                connector=connector,
-                headers={"User-Agent": self._user_agent, "Accept": "application/json"},
-                cookie_jar=aiohttp.DummyCookieJar(),
-                auto_decompress=True,
-            )
-        return self._session
+        """One session for all requests; a new one when the client certificate has changed."""
+        certificate = self._credentials.certificate
+        if self._session is not None and self._certificate is certificate:
+            return self._session
+        connector = aiohttp.TCPConnector(
+            limit=CALLS_MAX + WATCHES_MAX,
+            ssl=tls_context(self._connection, certificate),
+            socket_factory=_lively_socket,
+        )
+        before, self._certificate = self._session, certificate
+        self._session = session = aiohttp.ClientSession(
+            connector=connector,
+            headers={"User-Agent": self._user_agent, "Accept": "application/json"},
+            cookie_jar=aiohttp.DummyCookieJar(),
+        )
+        if before is not None:
+            self._spawn(_retire(before, self._call_timeout_s))
+        return session
 
 
 def _cancel(task: asyncio.Task[None]) -> None:
     task.cancel()
+
+
+async def _retire(session: aiohttp.ClientSession, after_s: float) -> None:
+    """Calls under way come to their end; its watches are cut off, and resume in the new one."""
+    try:
+        await asyncio.sleep(after_s)
+    finally:
+        await session.close()
+
+
+def _lively_socket(address: AddrInfoType) -> socket.socket:
+    """A quiet watch must notice within a minute that its server is gone without a word."""
+    family, kind, protocol, *_ = address
+    made = socket.socket(family=family, type=kind, proto=protocol)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in _KEEP_ALIVE.items():
+        if hasattr(socket, name):
+            made.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+    return made
 
 
 def tls_context(
@@ -260,18 +338,13 @@ def tls_context(
 ) -> ssl.SSLContext | bool:
     if not connection.server.startswith("https://"):
         return True
-    context = ssl.create_default_context(cadata=connection.ca.decode() if connection.ca else None)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    if connection.insecure:
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-    if certificate is not None:
-        # The standard library reads key pairs from files only.
-        with tempfile.NamedTemporaryFile() as pair:
-            pair.write(certificate.cert + b"\n" + certificate.key)
-            pair.flush()
-            context.load_cert_chain(pair.name)
-    return context
+    return client_context(
+        ca=connection.ca,
+        insecure=connection.insecure,
+        cert=certificate.cert if certificate is not None else b"",
+        key=certificate.key if certificate is not None else b"",
+        where=connection.source,
+    )
 
 
 def _decode(raw: bytes | msgspec.Raw, kind: Kind) -> KubeObject:

@@ -2,7 +2,7 @@
 
 A service account's token file is rewritten by the kubelet long before it expires, so it is read
 again every minute.  An exec plugin is run again when its credential expires, or when the API
-server answers 401.
+server answers 401; however many requests wait for it, it runs once.
 """
 
 from __future__ import annotations
@@ -19,10 +19,12 @@ import msgspec
 from stowplan.clock import Clock
 from stowplan.cluster.kubeconfig import Connection, ExecCommand
 from stowplan.errors import InputError
-from stowplan.objects.times import parse_time
+from stowplan.objects.times import TimeError, parse_time
 
 REREAD_S = 60.0
 EXEC_TIMEOUT_S = 60.0
+EARLY_S = 10.0
+"""How long before its end a credential is no longer used."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -36,16 +38,21 @@ class Credentials:
         self._connection = connection
         self._clock = clock
         self._token = connection.token
-        self._valid_until_s = float("inf") if connection.token else 0.0
+        self._valid_until_s = 0.0
+        self._refreshing = asyncio.Lock()
         self.certificate: ClientCertificate | None = None
         if connection.client_cert:
             self.certificate = ClientCertificate(connection.client_cert, connection.client_key)
 
     async def headers(self) -> dict[str, str]:
+        if self._is_stale():
+            async with self._refreshing:
+                if self._is_stale():
+                    await self._refresh()
+        return self._current()
+
+    def _current(self) -> dict[str, str]:
         connection = self._connection
-        renewable = connection.exec_command is not None or bool(connection.token_file)
-        if renewable and self._clock.now() >= self._valid_until_s:
-            await self._refresh()
         if self._token:
             return {"Authorization": f"Bearer {self._token}"}
         if connection.username:
@@ -53,10 +60,15 @@ class Credentials:
             return {"Authorization": "Basic " + base64.b64encode(pair).decode()}
         return {}
 
-    def expire(self) -> None:
-        """The server refused what we have: get it anew before the next request."""
-        if not self._connection.token:
+    def expire(self, refused: dict[str, str]) -> None:
+        """The server refused these headers: unless it was done since, get new ones."""
+        if refused == self._current():
             self._valid_until_s = 0.0
+
+    def _is_stale(self) -> bool:
+        connection = self._connection
+        renewable = connection.exec_command is not None or bool(connection.token_file)
+        return renewable and self._clock.now() >= self._valid_until_s
 
     async def _refresh(self) -> None:
         connection = self._connection
@@ -74,11 +86,10 @@ class Credentials:
         self._valid_until_s = self._clock.now() + REREAD_S
 
     async def _run(self, command: ExecCommand) -> None:
-        info = {
-            "apiVersion": command.api_version,
-            "kind": "ExecCredential",
-            "spec": {"interactive": False},
-        }
+        spec: dict[str, Any] = {"interactive": False}
+        if command.cluster is not None:
+            spec["cluster"] = command.cluster
+        info = {"apiVersion": command.api_version, "kind": "ExecCredential", "spec": spec}
         environment = {
             **os.environ,
             **command.env,
@@ -99,8 +110,12 @@ class Credentials:
                 where=self._connection.source,
                 hint=command.install_hint,
             ) from None
+        except PermissionError:
+            problem = f"credential plugin {command.command!r} may not be run"
+            raise InputError(problem, where=self._connection.source) from None
         except TimeoutError:
             process.kill()
+            await process.wait()
             problem = f"credential plugin {command.command!r} took longer than {EXEC_TIMEOUT_S:g} s"
             raise InputError(problem, where=self._connection.source) from None
         if process.returncode:
@@ -113,7 +128,9 @@ class Credentials:
     def _take(self, command: ExecCommand, output: bytes) -> None:
         try:
             status: dict[str, Any] = msgspec.json.decode(output)["status"]
-        except (msgspec.DecodeError, KeyError, TypeError):
+            expires = status.get("expirationTimestamp")
+            valid_until_s = parse_time(expires) - EARLY_S if expires else float("inf")
+        except (msgspec.DecodeError, KeyError, TypeError, AttributeError, TimeError):
             # Its output may hold a secret: it is not repeated here.
             raise InputError(
                 f"credential plugin {command.command!r} printed no ExecCredential with a status",
@@ -125,8 +142,7 @@ class Credentials:
                 str(status["clientCertificateData"]).encode(),
                 str(status.get("clientKeyData") or "").encode(),
             )
-        expires = status.get("expirationTimestamp")
-        self._valid_until_s = parse_time(expires) - 10 if expires else float("inf")
+        self._valid_until_s = valid_until_s
 
 
 def _read_token(path: str) -> str:

@@ -1,7 +1,8 @@
 """Where the API server is and how to prove who we are: kubeconfig files and in-cluster files.
 
 Read into plain data (`Connection`); `cluster.credentials` turns the user part into headers, and
-`cluster.client` the rest into a TLS session.  Mirrors client-go's `tools/clientcmd`.
+`cluster.client` the rest into a TLS session.  Whatever is wrong with a file is said in one line
+that names the file.  Mirrors client-go's `tools/clientcmd`.
 """
 
 from __future__ import annotations
@@ -21,6 +22,9 @@ SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 _EXEC_V1 = "client.authentication.k8s.io/v1"
 
+Data = dict[str, Any]
+_Named = dict[str, tuple[Data, Path]]
+
 
 @dataclass(frozen=True, slots=True)
 class ExecCommand:
@@ -31,6 +35,8 @@ class ExecCommand:
     env: Mapping[str, str] = field(default_factory=dict)
     api_version: str = _EXEC_V1
     install_hint: str = ""
+    cluster: Mapping[str, Any] | None = None
+    """What the command is told about the cluster, if the file says so (`provideClusterInfo`)."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -56,16 +62,23 @@ class Connection:
 def load_connection(
     kubeconfig: str = "", *, context: str = "", master: str = "", environment: Mapping[str, str]
 ) -> Connection:
-    """From the file named, else KUBECONFIG, else in-cluster, else the home folder's file."""
+    """From the file named, else KUBECONFIG, else in-cluster, else the home folder's file.
+
+    `master` replaces the address in the file named.  Without one it stands alone: credentials
+    that nobody asked for do not go to a server that somebody named.
+    """
+    if master:
+        address = _address(master, "--master")
+        if not kubeconfig:
+            return Connection(server=address, source="--master")
+        return replace(from_files([kubeconfig], context), server=address)
     found = _find(kubeconfig, context, environment)
     if found is None:
-        if not master:
-            raise InputError(
-                "no cluster is configured",
-                hint="pass --kubeconfig FILE or --master URL, or run inside a cluster",
-            )
-        found = Connection(server=master)
-    return replace(found, server=master.rstrip("/")) if master else found
+        raise InputError(
+            "no cluster is configured",
+            hint="pass --kubeconfig FILE or --master URL, or run inside a cluster",
+        )
+    return found
 
 
 def _find(kubeconfig: str, context: str, environment: Mapping[str, str]) -> Connection | None:
@@ -99,47 +112,63 @@ def in_cluster(environment: Mapping[str, str], folder: Path = SERVICE_ACCOUNT) -
     )
 
 
-def from_files(paths: list[str], context: str = "") -> Connection:
-    """Several files are one: the first to name a thing wins, as with kubectl."""
-    clusters: dict[str, tuple[dict[str, Any], Path]] = {}
-    users: dict[str, tuple[dict[str, Any], Path]] = {}
-    contexts: dict[str, dict[str, Any]] = {}
-    current = ""
-    for path in paths:
+@dataclass(slots=True)
+class _Merged:
+    """What several files say together: the first to name a thing wins, as with kubectl."""
+
+    where: str
+    clusters: _Named = field(default_factory=dict)
+    users: _Named = field(default_factory=dict)
+    contexts: _Named = field(default_factory=dict)
+    current: str = ""
+
+    def add(self, path: str) -> None:
         data = _load(path)
         base = Path(path).parent
-        for entry in data.get("clusters") or ():
-            clusters.setdefault(entry.get("name", ""), (entry.get("cluster") or {}, base))
-        for entry in data.get("users") or ():
-            users.setdefault(entry.get("name", ""), (entry.get("user") or {}, base))
-        for entry in data.get("contexts") or ():
-            contexts.setdefault(entry.get("name", ""), entry.get("context") or {})
-        current = current or data.get("current-context") or ""
-    where = os.pathsep.join(paths)
-    name = context or current
-    if name not in contexts:
-        known = ", ".join(sorted(contexts)) or "none"
-        problem = f"context {name!r} does not exist" if name else "no current-context is set"
-        raise InputError(problem, where=where, hint=f"contexts in the file: {known}")
-    chosen = contexts[name]
-    cluster = _entry(clusters, chosen.get("cluster", ""), "cluster", where)
-    user = users.get(chosen.get("user", ""), ({}, Path()))
-    return _connection(cluster, user, where)
+        for key, things in (
+            ("cluster", self.clusters),
+            ("user", self.users),
+            ("context", self.contexts),
+        ):
+            for name, body in _entries(data, key, path):
+                things.setdefault(name, (body, base))
+        self.current = self.current or str(data.get("current-context") or "")
+
+    def entry(self, things: _Named, what: str, name: str) -> tuple[Data, Path]:
+        if name not in things:
+            known = ", ".join(sorted(things)) or "none"
+            problem = f"{what} {name!r} does not exist" if name else f"no {what} is named"
+            raise InputError(problem, where=self.where, hint=f"in the file: {known}")
+        return things[name]
 
 
-def _connection(
-    cluster: tuple[dict[str, Any], Path], user: tuple[dict[str, Any], Path], where: str
-) -> Connection:
+def from_files(paths: list[str], context: str = "") -> Connection:
+    merged = _Merged(os.pathsep.join(paths))
+    for path in paths:
+        merged.add(path)
+    name = context or merged.current
+    if not name:
+        known = ", ".join(sorted(merged.contexts)) or "none"
+        raise InputError(
+            "no current-context is set", where=merged.where, hint=f"contexts in the file: {known}"
+        )
+    chosen, _ = merged.entry(merged.contexts, "context", name)
+    cluster = merged.entry(merged.clusters, "cluster", str(chosen.get("cluster") or ""))
+    user: tuple[Data, Path] = ({}, Path())
+    if chosen.get("user"):
+        user = merged.entry(merged.users, "user", str(chosen["user"]))
+    return _connection(cluster, user, merged.where)
+
+
+def _connection(cluster: tuple[Data, Path], user: tuple[Data, Path], where: str) -> Connection:
     there, cluster_base = cluster
     who, user_base = user
-    server = str(there.get("server") or "")
-    if not server:
-        raise InputError("the cluster has no server address", where=where, hint="set `server:`")
+    server = _address(str(there.get("server") or ""), where)
     token_file = str(who.get("tokenFile") or "")
-    return Connection(
-        server=server.rstrip("/"),
+    found = Connection(
+        server=server,
         ca=_bytes(there, "certificate-authority", cluster_base, where),
-        insecure=bool(there.get("insecure-skip-tls-verify")),
+        insecure=there.get("insecure-skip-tls-verify") is True,
         server_name=str(there.get("tls-server-name") or ""),
         proxy=str(there.get("proxy-url") or ""),
         token=str(who.get("token") or ""),
@@ -148,46 +177,98 @@ def _connection(
         client_key=_bytes(who, "client-key", user_base, where),
         username=str(who.get("username") or ""),
         password=str(who.get("password") or ""),
-        exec_command=_exec(who.get("exec"), where),
         source=where,
     )
+    if problem := _contradiction(found, who):
+        raise InputError(problem, where=where)
+    return replace(found, exec_command=_exec(who.get("exec"), user_base, found))
 
 
-def _exec(data: dict[str, Any] | None, where: str) -> ExecCommand | None:
+def _contradiction(connection: Connection, user: Data) -> str:
+    if connection.insecure and connection.ca:
+        return "certificate-authority and insecure-skip-tls-verify exclude each other"
+    if bool(connection.client_cert) != bool(connection.client_key):
+        missing = "client-key" if connection.client_cert else "client-certificate"
+        return f"{missing} is missing: a client certificate and its key come together"
+    if user.get("auth-provider"):
+        return "auth-provider is no longer a part of Kubernetes: use an exec credential plugin"
+    return ""
+
+
+def _address(server: str, where: str) -> str:
+    if not server:
+        raise InputError("the cluster has no server address", where=where, hint="set `server:`")
+    if "://" not in server:
+        # As client-go: without a scheme it is plain HTTP.
+        server = f"http://{server}"
+    if not server.startswith(("https://", "http://")):
+        problem = f"the server address {server!r} is neither http:// nor https://"
+        raise InputError(problem, where=where)
+    return server.rstrip("/")
+
+
+def _exec(data: Any, base: Path, connection: Connection) -> ExecCommand | None:
+    where = connection.source
     if not data:
         return None
-    command = data.get("command")
-    if not command:
+    if not isinstance(data, dict) or not data.get("command"):
         raise InputError("users[].user.exec has no command", where=where)
+    if data.get("interactiveMode") == "Always":
+        raise InputError("a credential plugin that asks questions cannot be run here", where=where)
+    command = str(data["command"])
+    if os.sep in command and not os.path.isabs(command):
+        command = str(base / command)
     return ExecCommand(
-        command=str(command),
+        command=command,
         args=tuple(str(arg) for arg in data.get("args") or ()),
-        env={str(e["name"]): str(e.get("value", "")) for e in data.get("env") or ()},
+        env={
+            str(entry.get("name")): str(entry.get("value", ""))
+            for entry in data.get("env") or ()
+            if isinstance(entry, dict)
+        },
         api_version=str(data.get("apiVersion") or _EXEC_V1),
         install_hint=str(data.get("installHint") or ""),
+        cluster=_cluster_info(connection) if data.get("provideClusterInfo") else None,
     )
 
 
-def _entry(
-    entries: dict[str, tuple[dict[str, Any], Path]], name: str, what: str, where: str
-) -> tuple[dict[str, Any], Path]:
-    if name not in entries:
-        known = ", ".join(sorted(entries)) or "none"
-        raise InputError(
-            f"{what} {name!r} does not exist", where=where, hint=f"in the file: {known}"
-        )
-    return entries[name]
+def _cluster_info(connection: Connection) -> dict[str, Any]:
+    info: dict[str, Any] = {
+        "server": connection.server,
+        "tls-server-name": connection.server_name,
+        "insecure-skip-tls-verify": connection.insecure,
+        "certificate-authority-data": base64.b64encode(connection.ca).decode(),
+        "proxy-url": connection.proxy,
+    }
+    return {name: value for name, value in info.items() if value}
 
 
-def _bytes(data: dict[str, Any], key: str, base: Path, where: str) -> bytes:
+def _bytes(data: Data, key: str, base: Path, where: str) -> bytes:
     """`KEY-data` is base64 and wins over the file named by `KEY`."""
     inline = data.get(f"{key}-data")
     if inline:
         try:
-            return base64.b64decode(inline, validate=True)
+            return base64.b64decode(str(inline), validate=True)
         except ValueError as error:
             raise InputError(f"{key}-data is not base64: {error}", where=where) from None
-    return _read(base / data[key]) if data.get(key) else b""
+    return _read(base / str(data[key])) if data.get(key) else b""
+
+
+def _entries(data: Data, key: str, path: str) -> list[tuple[str, Data]]:
+    listed = data.get(f"{key}s") or []
+    if not isinstance(listed, list):
+        raise InputError(f"{key}s is no list", where=path)
+    found = []
+    for entry in listed:
+        body = entry.get(key) if isinstance(entry, dict) else None
+        if not isinstance(entry, dict) or not isinstance(body or {}, dict):
+            raise InputError(
+                f"{key}s holds something that is no {key}",
+                where=path,
+                hint=f"expected entries of `name:` and `{key}:`",
+            )
+        found.append((str(entry.get("name") or ""), body or {}))
+    return found
 
 
 def _read(path: Path) -> bytes:
@@ -197,7 +278,7 @@ def _read(path: Path) -> bytes:
         raise InputError(f"cannot be read: {error.strerror}", where=str(path)) from None
 
 
-def _load(path: str) -> dict[str, Any]:
+def _load(path: str) -> Data:
     documents = read_yaml(_read(Path(path)), path)
     data = documents[0] if documents else None
     if not isinstance(data, dict):

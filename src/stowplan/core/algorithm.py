@@ -14,12 +14,15 @@ from typing import Any, Literal
 import numpy as np
 
 from stowplan.core.decision import Detail, describe_rejections, describe_scores
-from stowplan.core.extender import CallExtender, Extender, ExtenderFailed
+from stowplan.core.extender import CallExtender, Extender, ExtenderFailed, FilterResult
+from stowplan.core.steps import Parallel
 from stowplan.framework.cycle import Cycle
 from stowplan.framework.diagnosis import Diagnosis
 from stowplan.framework.errors import PluginFailed
 from stowplan.framework.runtime import Feasible, Framework, PreFilterVerdict, ScoreBoard
 from stowplan.framework.status import Code, Rows, Status
+from stowplan.framework.timing import SUCCESS
+from stowplan.queue import EXTENDER
 from stowplan.state.pod_info import PodInfo
 
 MIN_FEASIBLE_NODES = 100
@@ -62,22 +65,26 @@ class Algorithm:
         verdict = framework.pre_filter(cycle, pod)
         if verdict.status is not None:
             return self._turned_down(cycle, verdict)
+        tried: dict[int, Status] = {}
         nominated = pod.pod.status.nominated_node_name
         if nominated and nominated in table.row_of:
             row = table.row_of[nominated]
-            if (yield from self._fits_nominated(framework, cycle, pod, row)):
+            if (yield from self._fits_nominated(framework, cycle, pod, row, tried)):
                 return Search(row, feasible_count=1, evaluated_count=1)
         found = framework.find_feasible(cycle, pod, verdict.nodes)
         if verdict.nodes is not None:
             found.absent = _not_chosen(verdict.narrowed_by)
+            found.overrides.update({r: s for r, s in tried.items() if not _is_candidate(found, r)})
         rows, evaluated = self._limit(framework, cycle, found)
-        rows = yield from self._ask_filters(cycle, pod, found, rows)
+        passed_count = len(rows)
+        if self.extenders:
+            rows = yield from self._ask_filters(cycle, pod, found, rows)
         search = Search(feasible_count=len(rows), evaluated_count=evaluated)
         if not len(rows) or self.detail:
             search.diagnosis = framework.diagnose(table, found)
             search.diagnosis.unschedulable_plugins.update(verdict.narrowed_by)
-            if self.extenders and any(s.plugin == "Extender" for s in found.overrides.values()):
-                search.diagnosis.unschedulable_plugins.add("Extender")
+            if len(rows) < passed_count:
+                search.diagnosis.unschedulable_plugins.add(EXTENDER)
         if len(rows):
             yield from self._choose(framework, cycle, pod, found, rows, search)
         if self.detail:
@@ -98,18 +105,28 @@ class Algorithm:
         return search
 
     def _fits_nominated(
-        self, framework: Framework, cycle: Cycle, pod: PodInfo, row: int
+        self, framework: Framework, cycle: Cycle, pod: PodInfo, row: int, tried: dict[int, Status]
     ) -> Generator[Any, Any, bool]:
-        """The node that preemption made room on is tried first, and taken without comparing."""
+        """The node that preemption made room on is tried first, and taken without comparing.
+
+        `tried` is told why not.
+        """
+        recorder = framework.recorder
+        started_s = recorder.now()
         try:
             status = framework.filter_one_with_nominated(cycle, pod, cycle.nodes.info(row))
+            recorder.point("Filter", framework.profile, SUCCESS, recorder.now() - started_s)
             if status is not None:
+                tried[row] = status
                 return False
+            if not self.extenders:
+                return True
             found = Feasible(np.zeros(0, np.bool_), framework.local_answers(cycle, pod), [])
             rows = yield from self._ask_filters(cycle, pod, found, np.array([row], np.intp))
         except (PluginFailed, ExtenderFailed):
             # Upstream only logs it: the full search below decides.
             return False
+        tried.update(found.overrides)
         return len(rows) == 1
 
     def _limit(self, framework: Framework, cycle: Cycle, found: Feasible) -> tuple[Rows, int]:
@@ -123,13 +140,14 @@ class Algorithm:
         if found.candidates is not None:
             order = order[found.candidates[order]]
         count = len(order)
-        wanted = nodes_to_find(count, percentage)
         if not count:
             return found.rows(), 0
+        wanted = nodes_to_find(count, percentage) if self._compares(framework) else 1
         turned = np.roll(order, -(self.start_index % count))
         passed = found.mask[turned]
         hits = np.flatnonzero(passed)
-        looked_at = int(hits[wanted - 1]) + 1 if len(hits) >= wanted else count
+        # Upstream looks on until one hit too many tells it to stop.
+        looked_at = int(hits[wanted]) if len(hits) > wanted else count
         unseen = turned[looked_at:]
         if len(unseen):
             seen = table.alive.copy() if found.candidates is None else found.candidates.copy()
@@ -137,6 +155,12 @@ class Algorithm:
             found.candidates = seen
         self.start_index = (self.start_index + looked_at) % max(1, table.node_count)
         return np.sort(turned[hits[:wanted]]), looked_at
+
+    def _compares(self, framework: Framework) -> bool:
+        """Whether it makes a difference which of several feasible nodes are found."""
+        return bool(framework.plugins.score) or any(
+            extender.filters or extender.prioritizes for extender in self.extenders
+        )
 
     def _ask_filters(
         self, cycle: Cycle, pod: PodInfo, found: Feasible, rows: Rows
@@ -154,16 +178,9 @@ class Algorithm:
                 if extender.ignorable:
                     continue
                 raise
-            for row in rows.tolist():
-                name = cycle.nodes.names[row]
-                if name in result.unresolvable:
-                    found.overrides[row] = _refused(
-                        Code.UNSCHEDULABLE_AND_UNRESOLVABLE, result, name
-                    )
-                elif name in result.failed:
-                    found.overrides[row] = _refused(Code.UNSCHEDULABLE, result, name)
-            kept = cycle.nodes.rows_of(frozenset(result.nodes))
-            rows = rows[np.isin(rows, kept)]
+            kept = np.isin(rows, cycle.nodes.rows_of(frozenset(result.nodes)))
+            _note_refusals(cycle, found, result, rows[~kept])
+            rows = rows[kept]
         return rows
 
     def _choose(
@@ -174,18 +191,19 @@ class Algorithm:
         found: Feasible,
         rows: Rows,
         search: Search,
-    ) -> Generator[CallExtender, Any, None]:
+    ) -> Generator[Any, Any, None]:
         if len(rows) == 1 and not self.detail:
             search.row = int(rows[0])
             return
         board = framework.score(cycle, pod, found, rows)
-        for extender in self.extenders:
-            if extender.prioritizes and extender.is_interested(pod):
-                infos = [cycle.nodes.info(row) for row in rows.tolist()]
-                answer = yield extender.prioritize_call(pod, infos)
+        asked = [e for e in self.extenders if e.prioritizes and e.is_interested(pod)]
+        if asked:
+            infos = [cycle.nodes.info(row) for row in rows.tolist()]
+            answers = yield Parallel([_ask(e.prioritize_call(pod, infos)) for e in asked])
+            for extender, answer in zip(asked, answers, strict=True):
                 extra = extender.read_priorities(answer)
                 board.varying = board.varying + np.array(
-                    [extra.get(cycle.nodes.names[row], 0) for row in rows.tolist()], np.int64
+                    [extra.get(info.name, 0) for info in infos], np.int64
                 )
         position = self._pick(cycle, board)
         search.row = int(rows[position])
@@ -230,6 +248,29 @@ def _not_chosen(plugins: tuple[str, ...]) -> Status:
     return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (text,))
 
 
-def _refused(code: Code, result: Any, name: str) -> Status:
-    text = result.unresolvable.get(name) or result.failed.get(name) or ""
-    return Status(code, (text,), "Extender")
+def _is_candidate(found: Feasible, row: int) -> bool:
+    return found.candidates is None or bool(found.candidates[row])
+
+
+def _ask(call: CallExtender) -> Generator[CallExtender, Any, Any]:
+    answer = yield call
+    return answer
+
+
+def _note_refusals(cycle: Cycle, found: Feasible, result: FilterResult, rows: Rows) -> None:
+    """Why an extender turned these nodes down; one that it left out without a word is absent."""
+    silent = []
+    for row in rows.tolist():
+        name = cycle.nodes.names[row]
+        if name in result.unresolvable:
+            code, text = Code.UNSCHEDULABLE_AND_UNRESOLVABLE, result.unresolvable[name]
+        elif name in result.failed:
+            code, text = Code.UNSCHEDULABLE, result.failed[name]
+        else:
+            silent.append(row)
+            continue
+        found.overrides[row] = Status(code, (text,), EXTENDER)
+    if silent and len(found.mask):
+        candidates = cycle.nodes.alive if found.candidates is None else found.candidates
+        found.candidates = candidates.copy()
+        found.candidates[silent] = False

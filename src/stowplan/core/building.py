@@ -39,7 +39,7 @@ def make_queue(
         max_backoff_s=config.pod_max_backoff_seconds,
         unschedulable_max_s=machine.unschedulable_max_s,
         live_pod=machine.pods.get,
-        recorder=machine.queue_recorder,
+        recorder=machine.recorder,
         on_plugin_error=plugin_error,
     )
 

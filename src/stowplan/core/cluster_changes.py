@@ -77,7 +77,10 @@ class ClusterChanges:
             self._pod_deleted(obj)
         elif isinstance(obj, Node):
             self._machine.queue.move_all(NODE_DELETE, obj, None)
-            self._machine.cache.remove_node(obj.metadata.name)
+            try:
+                self._machine.cache.remove_node(obj.metadata.name)
+            except CacheError as problem:
+                self._machine.log.problem(str(problem))
         else:
             self._machine.objects.remove(obj)
             self._tell(obj, Action.DELETE, obj, None)
@@ -104,8 +107,18 @@ class ClusterChanges:
             machine.queue.add(info)
 
     def _assigned(self, pod: Pod) -> None:
+        """The cluster shows the pod on a node for the first time."""
         machine = self._machine
-        info = machine.cache.add_pod(pod)
+        assumed = machine.cache.pod(pod.metadata.uid)
+        try:
+            info = machine.cache.add_pod(pod)
+        except CacheError as problem:
+            machine.log.problem(str(problem))
+            info = PodInfo(pod)
+        if assumed is not None and assumed.node_name != info.node_name:
+            machine.log.problem(
+                f"pod {info.key} was assumed on {assumed.node_name} but is on {info.node_name}"
+            )
         machine.pods[info.key] = info
         machine.queue.move_all(_POD_ADD, None, pod)
 
@@ -114,22 +127,24 @@ class ClusterChanges:
         if new.status.phase in _FINISHED:
             # The informer's selector makes an end of the pod's work look like its deletion.
             self._pod_deleted(new)
-            return
-        if old.spec.node_name:
-            self._assigned_updated(new)
+        elif old.spec.node_name:
+            self._assigned_updated(old, new)
         elif new.spec.node_name:
             self._assigned(new)
             if machine.is_ours(new):
-                machine.queue.delete(PodInfo(new))
+                machine.queue.delete(machine.pods[new.key])
         else:
             self._unassigned_updated(new)
 
-    def _assigned_updated(self, new: Pod) -> None:
+    def _assigned_updated(self, old: Pod, new: Pod) -> None:
         machine = self._machine
-        before = machine.cache.pod(new.metadata.uid)
-        info = machine.cache.update_pod(new)
+        before = machine.cache.pod(new.metadata.uid) or PodInfo(old)
+        try:
+            info = machine.cache.update_pod(new)
+        except CacheError as problem:
+            machine.log.problem(str(problem))
+            info = PodInfo(new)
         machine.pods[info.key] = info
-        assert before is not None
         for event in pod_update_events(before, info, True):
             machine.queue.move_all(event, before.pod, new)
 
@@ -138,7 +153,10 @@ class ClusterChanges:
         info = PodInfo(new)
         before = machine.pods.get(info.key)
         machine.pods[info.key] = info
-        if not machine.is_ours(new) or before is None:
+        if not machine.is_ours(new):
+            return
+        if before is None:
+            machine.queue.add(info)
             return
         if before.pod.metadata.resource_version == new.metadata.resource_version != "":
             return
@@ -153,12 +171,13 @@ class ClusterChanges:
             self._nomination_freed(before)
 
     def _pod_deleted(self, pod: Pod) -> None:
+        """The object may be stale, so what is known of the pod decides what has to be undone."""
         machine = self._machine
         key, uid = pod.key, pod.metadata.uid
         known = machine.pods.get(key)
-        if known is not None and known.uid == uid:
-            del machine.pods[key]
         info = known if known is not None and known.uid == uid else PodInfo(pod)
+        if info is known:
+            del machine.pods[key]
         cached = machine.cache.pod(uid)
         if cached is not None and not machine.cache.is_assumed(uid):
             machine.cache.remove_pod(cached.pod)
@@ -172,17 +191,16 @@ class ClusterChanges:
             self._nomination_freed(info)
 
     def _assumed_deleted(self, info: PodInfo) -> None:
-        """A pod that was on its way is gone: stop it where it waits, or take it off its node."""
+        """A pod that was on its way is gone: stop it where it waits, or take it off its node.
+
+        One that is being bound goes on and will fail, since the API server does not know it.
+        """
         machine = self._machine
         assumed = machine.cache.pod(info.uid)
-        if machine.waiting.reject(info.uid, "", "removed"):
-            return
-        if assumed is not None:
-            try:
-                machine.cache.forget_pod(assumed)
-            except CacheError as problem:
-                machine.log.plugin_error("", "assumed pod deleted", problem)
-            machine.queue.move_all(_POD_DELETE, assumed.pod, None)
+        assert assumed is not None
+        if not machine.waiting.reject(info.uid, "", "removed"):
+            machine.cache.forget_pod(assumed)
+        machine.queue.move_all(_POD_DELETE, assumed.pod, None)
 
     def _nomination_freed(self, info: PodInfo) -> None:
         priority = info.priority

@@ -1,14 +1,15 @@
 """Extenders: schedulers' helpers behind HTTP, asked in the middle of a cycle.
 
 Pure on both ends: a call is built as data (`CallExtender`), the answer is read from data.  Who
-sends it, with which timeout and TLS, is the runtime's business.  Mirrors `pkg/scheduler/extender.go`.
+sends it, with which timeout and TLS, is the runtime's business.  Mirrors kube-scheduler's
+`pkg/scheduler/extender.go`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -19,6 +20,8 @@ from stowplan.state.node_info import NodeInfo
 from stowplan.state.pod_info import PodInfo
 
 MAX_EXTENDER_SCORE = 10
+
+Read = TypeVar("Read")
 
 
 class ExtenderFailed(Exception):
@@ -109,7 +112,11 @@ class Extender:
         self, pod: PodInfo, victims: dict[str, tuple[list[PodInfo], int]]
     ) -> CallExtender:
         """`victims`: node -> (victims, disruption budget violations)."""
-        body: dict[str, Any] = {"Pod": _data(pod.pod)}
+        body: dict[str, Any] = {
+            "Pod": _data(pod.pod),
+            "NodeNameToVictims": None,
+            "NodeNameToMetaVictims": None,
+        }
         if self.config.node_cache_capable:
             body["NodeNameToMetaVictims"] = {
                 node: {"Pods": [{"UID": p.uid} for p in pods], "NumPDBViolations": broken}
@@ -132,63 +139,74 @@ class Extender:
             items = {"metadata": {}, "items": [_data(n.node) for n in nodes if n.node is not None]}
         return {"Pod": _data(pod.pod), "Nodes": items, "NodeNames": names}
 
+    # An extender may answer anything at all: what cannot be read is an error of its own.
+
     def read_filter(self, answer: ExtenderAnswer, asked: Sequence[NodeInfo]) -> FilterResult:
-        body = self._body(answer)
-        known = {node.name for node in asked}
+        return self._read(answer, lambda body: self._filter_result(body, asked))
+
+    def _filter_result(self, body: dict[str, Any], asked: Sequence[NodeInfo]) -> FilterResult:
         names = body.get("nodenames")
         if self.config.node_cache_capable and names is not None:
+            known = {node.name for node in asked}
             for name in names:
                 if name not in known:
                     raise ExtenderFailed(
-                        f"extender {self.name!r} claims a filtered node {name!r} which is not found "
-                        "in the input node list"
+                        f"extender {self.name!r} claims a filtered node {name!r} "
+                        "which is not found in the input node list"
                     )
             nodes = tuple(names)
         else:
-            listed = (body.get("nodes") or {}).get("items") or ()
-            nodes = tuple(item.get("metadata", {}).get("name", "") for item in listed)
+            listed = _lower(body.get("nodes") or {}).get("items") or ()
+            nodes = tuple(item["metadata"]["name"] for item in listed)
         return FilterResult(
             nodes,
-            dict(body.get("failednodes") or {}),
-            dict(body.get("failedandunresolvablenodes") or {}),
+            {str(k): str(v) for k, v in (body.get("failednodes") or {}).items()},
+            {str(k): str(v) for k, v in (body.get("failedandunresolvablenodes") or {}).items()},
         )
 
     def read_priorities(self, answer: ExtenderAnswer) -> dict[str, int]:
         """Node -> what to add to its total.  Errors are ignored, as upstream does."""
-        if answer.error or not isinstance(answer.body, list):
+        if answer.error:
             return {}
         factor = int(self.config.weight) * (MAX_NODE_SCORE // MAX_EXTENDER_SCORE)
-        entries = [{str(k).lower(): v for k, v in e.items()} for e in answer.body]
-        return {str(e.get("host", "")): int(e.get("score") or 0) * factor for e in entries}
+        try:
+            entries = [_lower(entry) for entry in answer.body or ()]
+            return {str(e.get("host", "")): int(e.get("score") or 0) * factor for e in entries}
+        except (TypeError, ValueError, AttributeError):
+            return {}
 
     def read_preemption(self, answer: ExtenderAnswer) -> dict[str, tuple[list[str], int]]:
         """Node -> (uids of victims, violations)."""
-        meta = self._body(answer).get("nodenametometavictims") or {}
-        result = {}
-        for node, victims in meta.items():
-            entry = {str(k).lower(): v for k, v in (victims or {}).items()}
-            uids = [
-                str({str(k).lower(): v for k, v in p.items()}.get("uid", ""))
-                for p in entry.get("pods") or ()
-            ]
-            result[node] = (uids, int(entry.get("numpdbviolations") or 0))
-        return result
+        return self._read(answer, _victims)
 
     def read_bind(self, answer: ExtenderAnswer) -> None:
-        self._body(answer)
+        self._read(answer, lambda body: None)
 
-    def _body(self, answer: ExtenderAnswer) -> dict[str, Any]:
-        """The answer with its keys in lower case: Go reads them without regard to case."""
+    def _read(self, answer: ExtenderAnswer, read: Callable[[dict[str, Any]], Read]) -> Read:
+        """The answer with its keys in lower case (Go reads them without regard to case), read."""
         if answer.error:
             raise ExtenderFailed(answer.error)
-        if not isinstance(answer.body, dict):
-            raise ExtenderFailed(
-                f"extender {self.name!r} answered with {type(answer.body).__name__}"
-            )
-        body = {str(key).lower(): value for key, value in answer.body.items()}
-        if body.get("error"):
-            raise ExtenderFailed(str(body["error"]))
-        return body
+        try:
+            body = _lower(answer.body)
+            if body.get("error"):
+                raise ExtenderFailed(str(body["error"]))
+            return read(body)
+        except (TypeError, ValueError, AttributeError, KeyError) as cause:
+            problem = f"extender {self.name!r} gave an answer that cannot be read: {cause!r}"
+            raise ExtenderFailed(problem) from cause
+
+
+def _victims(body: dict[str, Any]) -> dict[str, tuple[list[str], int]]:
+    result = {}
+    for node, victims in (body.get("nodenametometavictims") or {}).items():
+        entry = _lower(victims or {})
+        uids = [str(_lower(pod).get("uid", "")) for pod in entry.get("pods") or ()]
+        result[str(node)] = (uids, int(entry.get("numpdbviolations") or 0))
+    return result
+
+
+def _lower(data: dict[str, Any]) -> dict[str, Any]:
+    return {str(key).lower(): value for key, value in data.items()}
 
 
 def _names(container: Container) -> set[str]:

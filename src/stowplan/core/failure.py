@@ -56,7 +56,7 @@ class Failure:
         plugins: frozenset[str] = frozenset()
         if failed.at_permit:
             plugins = frozenset({status.plugin})
-            message = fit_message(1, {text: 1 for text in status.reasons})
+            message = fit_message(1, dict.fromkeys(status.reasons, 1))
             status = Status(status.code, (message,), status.plugin)
         decision = Decision(
             attempt.decision.pod,
@@ -74,7 +74,7 @@ class FailureHandler:
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
 
-    def handle(self, framework: Framework, queued: QueuedPod, failure: Failure) -> None:
+    def handle(self, queued: QueuedPod, failure: Failure) -> None:
         machine = self._machine
         info = queued.info
         queued.set_rejectors(failure.unschedulable_plugins, failure.pending_plugins)

@@ -2,8 +2,8 @@
 
 Nothing here awaits, reads a clock, rolls dice of its own or opens a socket.  `runtime.driver` and
 the simulator feed it events and carry out its effects; that is why a run can be replayed event by
-event.  The flow of a pod: `cluster_changes` (it appears) -> queue -> `schedule_one` -> `binding`;
-whatever fails comes back through `failed`.
+event (`core.replay`).  The flow of a pod: `cluster_changes` (it appears) -> queue ->
+`schedule_one` -> `binding`; whatever fails comes back through `failure`.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from stowplan.config import SchedulerConfig
-from stowplan.core.algorithm import Algorithm, TieBreak
+from stowplan.core.algorithm import TieBreak
 from stowplan.core.attempts import AttemptLog
-from stowplan.core.binding import Binding, bind_pod
+from stowplan.core.binding import BindFailed, Binding, bind_pod
+from stowplan.core.building import make_algorithm, make_queue
 from stowplan.core.cluster_changes import ClusterChanges
 from stowplan.core.decision import Decision
-from stowplan.core.extender import Extender
 from stowplan.core.failure import Failure, FailureHandler
 from stowplan.core.messages import (
     Added,
@@ -26,6 +26,7 @@ from stowplan.core.messages import (
     Deleted,
     Effect,
     Event,
+    Reconfigure,
     RecordEvent,
     ScheduleNext,
     Stop,
@@ -34,19 +35,21 @@ from stowplan.core.messages import (
 )
 from stowplan.core.pod_status import StatusChange, patch_status
 from stowplan.core.profiles import Registry, build_frameworks
-from stowplan.core.schedule_one import Attempt, schedule_one, unreserve
+from stowplan.core.reconfiguring import carry_over
+from stowplan.core.reserving import unreserve
+from stowplan.core.schedule_one import Attempt, schedule_one
 from stowplan.core.steps import Stepper
 from stowplan.core.waiting import WaitingPods
+from stowplan.framework.errors import PluginFailed
 from stowplan.framework.events import Action, ClusterEvent, Resource
 from stowplan.framework.handle import Handle
 from stowplan.framework.plugin import Nominate
 from stowplan.framework.runtime import Framework
-from stowplan.framework.status import Status
-from stowplan.framework.timing import Recorder
+from stowplan.framework.timing import SUCCESS, Recorder
 from stowplan.objects.pod import Pod
 from stowplan.plugins import IN_TREE
-from stowplan.queue import ProfileQueueing, QueuedPod, SchedulingQueue, build_hint_map
-from stowplan.state.cache import Cache
+from stowplan.queue import QueuedPod
+from stowplan.state.cache import Cache, CacheError
 from stowplan.state.node_table import NodeTable
 from stowplan.state.object_index import ObjectIndex
 from stowplan.state.pod_info import PodInfo
@@ -55,6 +58,9 @@ if TYPE_CHECKING:
     from random import Random
 
 ASSIGNED_POD_DELETE = ClusterEvent(Resource.ASSIGNED_POD, Action.DELETE)
+
+CHANGES_MAX = 4096
+"""Changes in the cache that may wait for the next cycle; without one, they are taken in anyway."""
 
 
 class Machine:
@@ -82,17 +88,20 @@ class Machine:
         """Every unfinished pod as the informer last showed it, by `namespace/name`."""
         self.in_pre_bind: dict[str, Binding] = {}
         self.log = log or AttemptLog()
+        self.recorder = recorder
+        """Told how long everything takes; None: nobody asks."""
+        self.unschedulable_max_s = unschedulable_max_s
         self.stopping = False
-        self._recorder = recorder
-        self._unschedulable_max_s = unschedulable_max_s
+        self.tap: Callable[[Event, float, list[Effect]], None] | None = None
+        """Told of everything that went in, and what came out of it."""
         self.frameworks = self._build(config)
-        self.queue = self._make_queue(config, self.frameworks)
-        self._connect(self.frameworks)
-        self.algorithm = self._make_algorithm(config, tie_break)
+        self.queue = make_queue(self, config, self.frameworks)
+        self._connect()
+        self.algorithm = make_algorithm(config, tie_break)
         self.changes = ClusterChanges(self)
         self.failure = FailureHandler(self)
         self._deciding: QueuedPod | None = None
-        self._held_back: deque[Event] = deque()
+        self._held_back: deque[Event | Callable[[], None]] = deque()
         self._handlers: dict[type, Callable[[Any], None]] = {
             Added: lambda event: self.changes.added(event.object),
             Updated: lambda event: self.changes.updated(event.old, event.new),
@@ -101,6 +110,7 @@ class Machine:
             Tick: lambda event: self._tick(),
             ScheduleNext: lambda event: self._schedule_next(),
             Stop: lambda event: self._stop(),
+            Reconfigure: lambda event: self.reconfigure(event.config),
         }
 
     # -- the outside ------------------------------------------------------------------------
@@ -116,8 +126,15 @@ class Machine:
             self._handlers[type(event)](event)
             while self._held_back and self._deciding is None:
                 held = self._held_back.popleft()
-                self._handlers[type(held)](held)
+                if callable(held):
+                    held()
+                else:
+                    self._handlers[type(held)](held)
+        if self.cache.change_count > CHANGES_MAX and self._deciding is None:
+            self.table.refresh(self.cache)
         effects, stepper.effects = stepper.effects, []
+        if self.tap is not None:
+            self.tap(event, now_s, effects)
         return effects
 
     @property
@@ -126,48 +143,54 @@ class Machine:
         return self._deciding is None and not self.stopping and self.queue.has_next
 
     @property
+    def is_deciding(self) -> bool:
+        """Whether a decision waits for an extender."""
+        return self._deciding is not None
+
+    @property
     def binding_count(self) -> int:
         """Calls that have been sent and not answered."""
         return self.stepper.pending_count
 
     def next_wakeup_s(self) -> float | None:
-        """When a `Tick` is due, if nothing else happens."""
-        times = [
-            time
-            for time in (self.stepper.next_timer_s(), self.queue.next_wakeup_s())
-            if time is not None
-        ]
-        if self.cache.assumed_ttl_s and self.cache.assumed_count:
-            times.append(self.now_s + 1)
-        return min(times, default=None)
+        """When a `Tick` is due, if nothing else happens.
+
+        None while a decision waits: a tick would only be held back.
+        """
+        if self._deciding is not None:
+            return None
+        times = (
+            self.stepper.next_timer_s(),
+            self.queue.next_wakeup_s(),
+            self._next_expiry_s(),
+        )
+        return min((time for time in times if time is not None), default=None)
+
+    def _next_expiry_s(self) -> float | None:
+        """Assumed pods are looked at once a second, as upstream did."""
+        expiry_s = self.cache.next_expiry_s()
+        return None if expiry_s is None else float(int(expiry_s) + 1)
 
     @property
     def now_s(self) -> float:
         return self.stepper.now_s
 
     def reconfigure(self, config: SchedulerConfig) -> None:
-        """Take a new configuration into use, between two cycles; everything pending is kept."""
+        """Take a new configuration into use, between two cycles; everything pending is kept.
+
+        A configuration that cannot be used raises ConfigError, and nothing has changed.
+        """
         assert self._deciding is None, "a decision is being made"
         frameworks = self._build(config)
-        queue = self._make_queue(config, frameworks)
-        self.config, self.frameworks = config, frameworks
-        pending, _ = self.queue.pending_pods()
-        in_flight = [uid for uid, place in self.queue.places() if place == "in flight"]
-        self.queue, old_queue = queue, self.queue
-        self._connect(frameworks)
-        self.algorithm = self._make_algorithm(config, self.algorithm.tie_break)
+        queue = make_queue(self, config, frameworks)
+        old_frameworks, old_queue = self.frameworks, self.queue
+        self.config, self.frameworks, self.queue = config, frameworks, queue
+        self._connect()
+        start_index = self.algorithm.start_index
+        self.algorithm = make_algorithm(config, self.algorithm.tie_break)
+        self.algorithm.start_index = start_index
         self.cache.assumed_ttl_s = config.assumed_pod_ttl_seconds
-        for pod in pending:
-            if pod.pod.spec.scheduler_name in frameworks:
-                queue.add(pod)
-        for uid in in_flight:
-            old_queue.done(uid)
-        for info in self.pods.values():
-            unqueued = not info.node_name and not self.cache.is_assumed(info.uid)
-            if unqueued and self.is_ours(info.pod) and queue.get(info.key) is None:
-                queue.add(info)
-
-    # -- putting it together ----------------------------------------------------------------
+        carry_over(self, old_frameworks, old_queue)
 
     def _build(self, config: SchedulerConfig) -> dict[str, Framework]:
         handle = Handle(
@@ -179,43 +202,11 @@ class Machine:
             activate=lambda pods: self.queue.activate(pods),
             pod_by_key=self.pods.get,
         )
-        return build_frameworks(config, handle, registry=self.registry, recorder=self._recorder)
+        return build_frameworks(config, handle, registry=self.registry, recorder=self.recorder)
 
-    def _connect(self, frameworks: dict[str, Framework]) -> None:
-        for framework in frameworks.values():
+    def _connect(self) -> None:
+        for framework in self.frameworks.values():
             framework.handle.nominated = self.queue.nominator
-
-    def _make_queue(
-        self, config: SchedulerConfig, frameworks: dict[str, Framework]
-    ) -> SchedulingQueue:
-        extenders = bool(config.extenders)
-        profiles = {
-            name: ProfileQueueing(
-                framework.plugins.pre_enqueue,
-                build_hint_map(framework.plugins.instances.values(), has_extenders=extenders),
-            )
-            for name, framework in frameworks.items()
-        }
-        sort = next(iter(frameworks.values())).plugins.queue_sort
-        return SchedulingQueue(
-            sort.sort_key,
-            lambda: self.stepper.now_s,
-            profiles,
-            initial_backoff_s=config.pod_initial_backoff_seconds,
-            max_backoff_s=config.pod_max_backoff_seconds,
-            unschedulable_max_s=self._unschedulable_max_s,
-            live_pod=self.pods.get,
-            recorder=self._recorder,
-        )
-
-    @staticmethod
-    def _make_algorithm(config: SchedulerConfig, tie_break: TieBreak) -> Algorithm:
-        extenders = [Extender(entry) for entry in config.extenders]
-        return Algorithm(
-            extenders=sorted(extenders, key=lambda extender: extender.ignorable),
-            percentage_of_nodes_to_score=config.percentage_of_nodes_to_score,
-            tie_break=tie_break,
-        )
 
     def is_ours(self, pod: Pod) -> bool:
         return pod.spec.scheduler_name in self.frameworks
@@ -230,6 +221,10 @@ class Machine:
         self.queue.flush()
         for expired in self.cache.expire_assumed(self.now_s):
             self.queue.move_all(ASSIGNED_POD_DELETE, expired.pod, None)
+            known = self.pods.get(expired.key)
+            if known is not None and known.uid == expired.uid and not known.node_name:
+                # Its binding was never seen to arrive: it is tried again rather than lost.
+                self.queue.add(known)
 
     def _stop(self) -> None:
         self.stopping = True
@@ -244,17 +239,17 @@ class Machine:
             return
         info = queued.info
         framework = self.frameworks.get(info.pod.spec.scheduler_name)
-        if framework is None or self._skipped(queued, framework):
+        if framework is None or self._skipped(queued):
             self.queue.done(info.uid)
             return
         self._deciding = queued
-        self.log.begin(framework.profile)
+        self.log.begin(queued, self.now_s)
         self.stepper.start(
             schedule_one(framework, self.cache, self.algorithm, info),
             lambda attempt: self._decided(framework, queued, attempt),
         )
 
-    def _skipped(self, queued: QueuedPod, framework: Framework) -> bool:
+    def _skipped(self, queued: QueuedPod) -> bool:
         pod = queued.info.pod
         if pod.metadata.deletion_timestamp is not None:
             note = f"skip schedule deleting pod: {queued.info.key}"
@@ -264,16 +259,21 @@ class Machine:
 
     def _decided(self, framework: Framework, queued: QueuedPod, attempt: Attempt) -> None:
         self._deciding = None
+        self.log.decided(queued, attempt.decision, self.now_s)
+        self._report(attempt.problems)
         if attempt.assumed is None:
             self.log.end(queued, attempt.decision, attempt.status, self.now_s)
-            self.failure.handle(framework, queued, Failure.of(attempt))
-            self.failure.preempt(framework, queued, attempt)
+            preemption = self.failure.prepare(framework, attempt, queued.info)
+            self.failure.handle(queued, Failure.of(attempt))
+            if preemption is not None:
+                self.failure.preempt(preemption)
             self._activate(attempt)
             return
         self.queue.nominator.delete(queued.info.uid)
-        waits = attempt.waits
-        if waits:
-            self.waiting.add(attempt.assumed, attempt.decision.node, waits, self.now_s)
+        waiting = None
+        if attempt.waits:
+            node = attempt.decision.node
+            waiting = self.waiting.add(attempt.assumed, node, attempt.waits, self.now_s)
         self._activate(attempt)
         binding = Binding(
             framework,
@@ -283,10 +283,20 @@ class Machine:
             self.queue.done,
             self._announce,
             self.in_pre_bind,
+            self.stepper,
         )
         self.stepper.start(
-            bind_pod(binding, bool(waits)), lambda status: self._bound(binding, queued, status)
+            bind_pod(binding, waiting), lambda outcome: self._bound(binding, queued, outcome)
         )
+
+    def _report(self, problems: list[Exception]) -> None:
+        for problem in problems:
+            if isinstance(problem, PluginFailed):
+                cause = problem.__cause__
+                raised = cause if isinstance(cause, Exception) else problem
+                self.log.plugin_error(problem.plugin, problem.point, raised)
+            else:
+                self.log.problem(str(problem))
 
     def _activate(self, attempt: Attempt) -> None:
         if attempt.cycle.activate:
@@ -299,46 +309,74 @@ class Machine:
             patch_status(pod.pod, change, self.now_s, self.random), lambda problem: None
         )
 
-    def _bound(self, binding: Binding, queued: QueuedPod, status: Status | None) -> None:
+    def _bound(self, binding: Binding, queued: QueuedPod, failed: BindFailed | None) -> None:
         pod, node, attempt = binding.pod, binding.node, binding.attempt
-        if status is not None:
-            self._bind_failed(binding, queued, status)
+        if failed is not None:
+            if self._deciding is None:
+                self._bind_failed(binding, queued, failed)
+            else:
+                # It takes a pod off its node: not while a decision looks at the nodes.
+                self._held_back.append(lambda: self._bind_failed(binding, queued, failed))
             return
         self.cache.finish_binding(pod.uid, self.now_s)
         note = f"Successfully assigned {pod.key} to {node}"
         self.record(pod.pod, "Normal", "Scheduled", "Binding", note)
         self.log.end(queued, attempt.decision, None, self.now_s)
-        for plugin in binding.framework.plugins.post_bind:
-            try:
-                plugin.post_bind(attempt.cycle, pod, node)
-            except Exception as cause:
-                self.log.plugin_error(getattr(plugin, "name", ""), "PostBind", cause)
+        self._post_bind(binding)
         self._activate(attempt)
 
-    def _bind_failed(self, binding: Binding, queued: QueuedPod, status: Status) -> None:
+    def _post_bind(self, binding: Binding) -> None:
+        framework, cycle = binding.framework, binding.attempt.cycle
+        if not framework.plugins.post_bind:
+            return
+        recorder = framework.recorder
+        started_s = last_s = recorder.now()
+        for plugin in framework.plugins.post_bind:
+            name = getattr(plugin, "name", "")
+            try:
+                plugin.post_bind(cycle, binding.pod, binding.node)
+            except Exception as cause:
+                self.log.plugin_error(name, "PostBind", cause)
+            if cycle.sampled:
+                now_s = recorder.now()
+                recorder.plugin(name, "PostBind", SUCCESS, now_s - last_s)
+                last_s = now_s
+        recorder.point("PostBind", framework.profile, SUCCESS, recorder.now() - started_s)
+
+    def _bind_failed(self, binding: Binding, queued: QueuedPod, failed: BindFailed) -> None:
         """Undo in reverse order, then hand the pod to the failure handler.
 
         Room has become free again.  After a rejection the pod itself must not be woken by that,
         so it is told later and to the others only.
         """
         pod, attempt = binding.pod, binding.attempt
-        unreserve(binding.framework, attempt.cycle, pod, binding.node)
-        forgotten = self.cache.is_assumed(pod.uid)
-        if forgotten:
+        if failed.cause is not None:
+            self._report([failed.cause])
+        self._report([*unreserve(binding.framework, attempt.cycle, pod, binding.node)])
+        forgotten = True
+        try:
             self.cache.forget_pod(pod)
-        failure = Failure.of_binding(status, attempt)
-        self.log.end(queued, failure.decision, status, self.now_s)
-        if forgotten and not status.is_rejected:
+        except CacheError as problem:
+            # Confirmed meanwhile, perhaps on another node: the cluster's word stands.
+            forgotten = False
+            self.log.problem(str(problem))
+        failure = Failure.of_binding(failed, attempt)
+        rejected = failure.status.is_rejected
+        self.log.end(queued, failure.decision, failure.status, self.now_s)
+        if forgotten and not rejected:
             self.queue.move_all(ASSIGNED_POD_DELETE, pod.pod, None)
-        self.failure.handle(binding.framework, queued, failure)
-        if forgotten and status.is_rejected:
+        self.failure.handle(queued, failure)
+        if forgotten and rejected:
             self.queue.move_all(
                 ASSIGNED_POD_DELETE, pod.pod, None, lambda other: other.uid != pod.uid
             )
 
-    def record(self, pod: Pod, type_: str, reason: str, action: str, note: str) -> None:
-        controller = pod.spec.scheduler_name
-        self.stepper.effects.append(RecordEvent(pod, type_, reason, action, note, controller))
+    def record(
+        self, pod: Pod, type_: str, reason: str, action: str, note: str, related: Pod | None = None
+    ) -> None:
+        speaker = pod.spec.scheduler_name if related is None else related.spec.scheduler_name
+        event = RecordEvent(pod, type_, reason, action, note, speaker, related)
+        self.stepper.effects.append(event)
 
     def decision_of(self, key: str) -> Decision | None:
         return self.log.decision_of(key)

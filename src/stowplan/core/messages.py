@@ -40,7 +40,7 @@ class Answered:
     """What came of a `Call` or an `AskExtender`."""
 
     token: int
-    answer: KubeObject | None | ApiError | ExtenderAnswer
+    answer: KubeObject | ApiError | ExtenderAnswer | None
 
 
 @dataclass(frozen=True, slots=True)

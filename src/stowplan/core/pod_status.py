@@ -58,7 +58,7 @@ def status_patch(pod: Pod, change: StatusChange, now_s: float) -> Patch | None:
 def patch_status(
     pod: Pod, change: StatusChange, now_s: float, random: Random
 ) -> Generator[Any, Any, ApiError | None]:
-    """Send the patch, trying again where it makes sense; what went wrong in the end, if anything."""
+    """Send the patch, trying again where it makes sense; what went wrong in the end, if at all."""
     patch = status_patch(pod, change, now_s)
     if patch is None:
         return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -21,6 +21,11 @@ from stowplan.framework.plugin import PluginSet, points_of
 from stowplan.framework.runtime import Framework
 from stowplan.framework.timing import Recorder
 from stowplan.plugins import IN_TREE
+from stowplan.state.node_table import NodeTable
+from stowplan.state.object_index import ObjectIndex
+
+if TYPE_CHECKING:
+    from random import Random
 
 Registry = Mapping[str, type]
 """Plugin name -> class.  In-tree ones, and a user's beside them."""
@@ -42,6 +47,12 @@ def build_frameworks(
         )
         for name, plugins in expanded.items()
     }
+
+
+def check_config(config: SchedulerConfig, *, random: Random, registry: Registry = IN_TREE) -> None:
+    """Raise ConfigError if frameworks cannot be built from this; nothing is taken into use."""
+    handle = Handle(nodes=NodeTable(), objects=ObjectIndex(), random=random)
+    build_frameworks(config, handle, registry=registry)
 
 
 def implements(registry: Registry) -> Callable[[str], frozenset[str]]:

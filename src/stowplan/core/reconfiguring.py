@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from stowplan.framework.plugin import Nominate
 from stowplan.framework.runtime import Framework
 from stowplan.queue import SchedulingQueue
+from stowplan.state.pod_info import PodInfo
 
 if TYPE_CHECKING:
     from stowplan.core.machine import Machine
@@ -28,22 +29,27 @@ def carry_over(
     for queued in old_queue.waiting():
         if machine.is_ours(queued.info.pod):
             queue.adopt(queued)
-    for info in machine.pods.values():
-        if _waits(machine, old_queue, info.uid) and queue.get(info.key) is None:
+    known = {info.uid: info for info in machine.pods.values()}
+    for info in known.values():
+        if queue.get(info.key) is None and _should_wait(machine, info):
             queue.add(info)
-    for uid, node in old_queue.nominator.node_of.items():
-        pod = next((p for p in machine.pods.values() if p.uid == uid), None)
-        if pod is not None and uid not in queue.nominator.node_of:
-            queue.nominator.add(pod, Nominate(node))
-    old_queue.close()
-    for info in machine.pods.values():
         for framework in old_frameworks.values():
             # Plans of the old frameworks, which nobody will ask for again.
             info.kind.kept.pop(framework, None)
+    for uid, node in old_queue.nominator.node_of.items():
+        if uid in known and uid not in queue.nominator.node_of:
+            queue.nominator.add(known[uid], Nominate(node))
+    old_queue.close()
 
 
-def _waits(machine: Machine, old_queue: SchedulingQueue, uid: str) -> bool:
-    return False
+def _should_wait(machine: Machine, info: PodInfo) -> bool:
+    """Whether the pod waits for a node, and nobody has it: its profile is new, perhaps."""
+    return (
+        machine.is_ours(info.pod)
+        and not info.node_name
+        and not info.kind.terminating
+        and not machine.cache.is_assumed(info.uid)
+    )
 
 
 def _keep_preemptions(old: dict[str, Framework], new: dict[str, Framework]) -> None:

@@ -265,8 +265,8 @@ def _refused(decision: Decision, cycle: Cycle, status: Status) -> Attempt:
     if not status.is_rejected:
         decision.error = status.message
         return Attempt(decision, cycle, status=status, nominate=Nominate(""))
-    decision.message = fit_message(1, {text: 1 for text in status.reasons})
-    decision.reasons = {text: 1 for text in status.reasons}
+    decision.message = fit_message(1, dict.fromkeys(status.reasons, 1))
+    decision.reasons = dict.fromkeys(status.reasons, 1)
     decision.unschedulable_plugins = (status.plugin,)
     pending = frozenset({status.plugin}) if status.code == Code.PENDING else frozenset()
     return Attempt(

@@ -24,7 +24,7 @@ class WaitingPod:
     since_s: float
     pending: dict[str, str]
     """Plugins that have not allowed the pod yet -> why they want it to wait."""
-    _timers: dict[str, int] = field(default_factory=dict)
+    timers: dict[str, int] = field(default_factory=dict)
     _resume: Resume | None = None
     _ended: bool = False
     _outcome: Status | None = None
@@ -63,7 +63,7 @@ class WaitingPods:
         pending = {plugin: wait.reason for plugin, wait in waits.items()}
         waiting = self._pods[pod.uid] = WaitingPod(pod, node, now_s, pending)
         for plugin, wait in waits.items():
-            waiting._timers[plugin] = self._stepper.at(
+            waiting.timers[plugin] = self._stepper.at(
                 now_s + wait.timeout_s, self._timeout(pod.uid, plugin, wait)
             )
         return waiting
@@ -82,7 +82,7 @@ class WaitingPods:
         if waiting is None:
             return False
         if waiting.pending.pop(plugin, None) is not None:
-            self._stepper.cancel(waiting._timers.pop(plugin))
+            self._stepper.cancel(waiting.timers.pop(plugin))
         if not waiting.pending:
             self._end(uid, None)
         return True
@@ -102,7 +102,7 @@ class WaitingPods:
         waiting = self._pods.pop(uid, None)
         if waiting is None:
             return False
-        for timer in waiting._timers.values():
+        for timer in waiting.timers.values():
             self._stepper.cancel(timer)
         waiting.end(outcome)
         return True

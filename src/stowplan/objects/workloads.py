@@ -36,6 +36,24 @@ class WorkloadSpec(Struct, frozen=True):
     selector: LabelSelector | None = None
     template: dict[str, Any] | None = None
     """The pod template as written: its pods must keep every field of it."""
+    min_ready_seconds: int = 0
+
+
+class RollingUpdate(Struct, frozen=True):
+    """Of a Deployment, a StatefulSet or a DaemonSet: each has its own of these fields."""
+
+    max_surge: int | str | None = None
+    max_unavailable: int | str | None = None
+    partition: int | None = None
+
+
+class UpdateStrategy(Struct, frozen=True):
+    type: str = ""
+    rolling_update: RollingUpdate | None = None
+
+
+class WorkloadStatus(Struct, frozen=True):
+    conditions: list[Condition] | None = None
 
 
 class ReplicaSet(KubeObject, frozen=True):
@@ -47,6 +65,8 @@ class StatefulSetOrdinals(Struct, frozen=True):
 
 
 class StatefulSetSpec(WorkloadSpec, frozen=True):
+    pod_management_policy: str = ""
+    update_strategy: UpdateStrategy | None = None
     ordinals: StatefulSetOrdinals | None = None
     volume_claim_templates: list[PersistentVolumeClaim] | None = None
 
@@ -55,12 +75,24 @@ class StatefulSet(KubeObject, frozen=True):
     spec: StatefulSetSpec = StatefulSetSpec()
 
 
+class DeploymentSpec(WorkloadSpec, frozen=True):
+    strategy: UpdateStrategy | None = None
+    paused: bool = False
+    revision_history_limit: int | None = None
+    progress_deadline_seconds: int | None = None
+
+
 class Deployment(KubeObject, frozen=True):
-    spec: WorkloadSpec = WorkloadSpec()
+    spec: DeploymentSpec = DeploymentSpec()
+    status: WorkloadStatus = WorkloadStatus()
+
+
+class DaemonSetSpec(WorkloadSpec, frozen=True):
+    update_strategy: UpdateStrategy | None = None
 
 
 class DaemonSet(KubeObject, frozen=True):
-    spec: WorkloadSpec = WorkloadSpec()
+    spec: DaemonSetSpec = DaemonSetSpec()
 
 
 class JobSpec(WorkloadSpec, frozen=True):
@@ -68,10 +100,15 @@ class JobSpec(WorkloadSpec, frozen=True):
     completions: int | None = None
     completion_mode: str | None = None
     suspend: bool | None = None
+    backoff_limit: int | None = None
+    active_deadline_seconds: int | None = None
 
 
 class JobStatus(Struct, frozen=True):
     conditions: list[Condition] | None = None
+    start_time: str | None = None
+    succeeded: int = 0
+    failed: int = 0
 
 
 class Job(KubeObject, frozen=True):

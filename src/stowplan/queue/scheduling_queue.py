@@ -158,6 +158,10 @@ class SchedulingQueue:
         summary = f"activeQ:{active}; backoffQ:{backoff}; unschedulablePods:{unschedulable}"
         return [queued.info for pods in waiting for queued in pods], summary
 
+    def waiting(self) -> list[QueuedPod]:
+        """Every waiting pod with its history, those that are ready first."""
+        return [*self._active.values(), *self._backoff.values(), *self._unschedulable.values()]
+
     def pending_counts(self) -> dict[str, int]:
         """The values of `scheduler_pending_pods`."""
         gated = self._unschedulable.gated_count
@@ -184,6 +188,12 @@ class SchedulingQueue:
 
     def add(self, pod: PodInfo) -> None:
         self._add(pod, _POD_ADD)
+
+    def adopt(self, queued: QueuedPod) -> None:
+        """Take over a pod from another queue: its history counts, what rejected it does not."""
+        queued.set_rejectors()
+        queued.waiting_turn = 0
+        self._enter_active(queued, _POD_ADD)
 
     def update(self, old: PodInfo, new: PodInfo) -> None:
         if new.uid in self._in_flight:

@@ -18,6 +18,7 @@ from stowplan.clock import Clock
 from stowplan.cluster.informer import Informer, InformerHandlers
 from stowplan.cluster.port import Cluster, ListOptions
 from stowplan.cluster.reflector import CallLater
+from stowplan.config import SchedulerConfig
 from stowplan.core.extender import CallExtender, ExtenderAnswer
 from stowplan.core.machine import Machine
 from stowplan.core.messages import (
@@ -28,12 +29,14 @@ from stowplan.core.messages import (
     Deleted,
     Effect,
     Event,
+    Reconfigure,
     RecordEvent,
     ScheduleNext,
     Stop,
     Tick,
     Updated,
 )
+from stowplan.core.profiles import check_config
 from stowplan.objects.base import KubeObject
 from stowplan.objects.kinds import (
     CSI_DRIVER,
@@ -106,8 +109,10 @@ class Driver:
         self._inbox: deque[Event] = deque()
         self._turn_asked = False
         self._tick_due_s: float | None = None
-        self.active = True
-        """False while another replica leads: everything is followed, nothing is decided."""
+        self._active = True
+        self.failure: BaseException | None = None
+        """What broke the machine.  It takes no more turns: start a new one."""
+        self.on_failure: Callable[[BaseException], None] | None = None
         self.informers = {kind: self._informer(kind, options) for kind, options in WATCHED}
         self.on_effect: Callable[[Effect], None] | None = None
 
@@ -125,6 +130,22 @@ class Driver:
     def close(self) -> None:
         for informer in self.informers.values():
             informer.stop()
+
+    @property
+    def active(self) -> bool:
+        """False while another replica leads: everything is followed, nothing is decided."""
+        return self._active
+
+    @active.setter
+    def active(self, active: bool) -> None:
+        self._active = active
+        if not self._turn_asked:
+            self._ask_for_turn()
+
+    def reconfigure(self, config: SchedulerConfig) -> None:
+        """Take a new configuration into use before the next decision; raises if it is wrong."""
+        check_config(config, random=self._random, registry=self.machine.registry)
+        self._put(Reconfigure(config))
 
     @property
     def synced(self) -> bool:
@@ -168,25 +189,36 @@ class Driver:
 
     def turn(self) -> None:
         """Handle what has come in, decide a number of pods, and see that the rest gets a turn."""
+        if self.failure is not None:
+            return
         self._turn_asked = True
-        machine = self.machine
-        now = self._clock.now
+        try:
+            more = self._take_turn()
+        except BaseException as failure:
+            # What the machine believes can no longer be trusted; nothing is decided on it.
+            self.failure = failure
+            if self.on_failure is not None:
+                self.on_failure(failure)
+            raise
+        self._turn_asked = False
+        if more or self._inbox:
+            self._ask_for_turn()
+        else:
+            self._plan_tick()
+
+    def _take_turn(self) -> bool:
+        """True when there may be more to decide."""
+        machine, now = self.machine, self._clock.now
         cycles = 0
         while True:
             while self._inbox:
                 self._carry_out(machine.handle(self._inbox.popleft(), now()))
-            if not (machine.has_work and self.active and self.synced):
-                break
-            if cycles == CYCLES_PER_TURN:
+            if cycles == CYCLES_PER_TURN or not (machine.has_work and self._active and self.synced):
                 break
             cycles += 1
             self._carry_out(machine.handle(_SCHEDULE_NEXT, now()))
         self._recorder.flush()
-        self._turn_asked = False
-        if cycles == CYCLES_PER_TURN:
-            self._ask_for_turn()
-        else:
-            self._plan_tick()
+        return cycles == CYCLES_PER_TURN
 
     def _plan_tick(self) -> None:
         due_s = self.machine.next_wakeup_s()

@@ -8,6 +8,7 @@ client-go's `tools/events`.
 from __future__ import annotations
 
 from collections import OrderedDict, deque
+from functools import partial
 from typing import Any
 
 from stowplan.clock import Clock
@@ -49,6 +50,7 @@ class EventRecorder:
         self._in_flight = 0
         self._series: OrderedDict[_Key, _Series] = OrderedDict()
         self._serial = 0
+        self._flushing = False
         self.dropped = 0
 
     def record(self, event: RecordEvent) -> None:
@@ -63,9 +65,16 @@ class EventRecorder:
 
     def flush(self) -> None:
         """Send what is waiting, as far as calls are free."""
-        while self._queue and self._in_flight < IN_FLIGHT_MAX:
-            event, at_s = self._queue.popleft()
-            self._send(event, at_s)
+        if self._flushing:
+            # A cluster that answers at once calls back from within.
+            return
+        self._flushing = True
+        try:
+            while self._queue and self._in_flight < IN_FLIGHT_MAX:
+                event, at_s = self._queue.popleft()
+                self._send(event, at_s)
+        finally:
+            self._flushing = False
 
     def _send(self, event: RecordEvent, at_s: float) -> None:
         key = _key(event)
@@ -89,10 +98,11 @@ class EventRecorder:
             action=event.action,
             reason=event.reason,
             regarding=_reference(event.regarding),
+            related=_reference(event.related) if event.related is not None else None,
             note=event.note,
             type=event.type,
         )
-        self._call(Create(EVENT, namespace, body))
+        self._call(Create(EVENT, namespace, body), key)
 
     def _repeat(self, key: _Key, series: _Series, at_s: float) -> None:
         series.count += 1
@@ -105,7 +115,7 @@ class EventRecorder:
         body: dict[str, Any] = {
             "series": {"count": series.count, "lastObservedTime": format_micro_time(at_s)}
         }
-        self._call(Patch(EVENT, series.namespace, series.name, body))
+        self._call(Patch(EVENT, series.namespace, series.name, body), key)
 
     def _remember(self, key: _Key, series: _Series) -> None:
         self._series[key] = series
@@ -113,20 +123,24 @@ class EventRecorder:
         while len(self._series) > SERIES_MAX:
             self._series.popitem(last=False)
 
-    def _call(self, request: Create | Patch) -> None:
+    def _call(self, request: Create | Patch, key: _Key) -> None:
         self._in_flight += 1
-        self._cluster.call(request, self._done)
+        self._cluster.call(request, partial(self._done, key))
 
-    def _done(self, answer: Answer) -> None:
+    def _done(self, key: _Key, answer: Answer) -> None:
         self._in_flight -= 1
         if isinstance(answer, ApiError):
+            # Not made, or gone meanwhile: the next one of its sort starts a new series.
             self.dropped += 1
+            self._series.pop(key, None)
         if self._queue:
             self.flush()
 
 
 def _key(event: RecordEvent) -> _Key:
-    return (event.type, event.action, event.reason, event.controller, event.regarding.metadata.uid)
+    related = event.related.metadata.uid if event.related is not None else ""
+    regarding = event.regarding.metadata.uid
+    return (event.type, event.action, event.reason, event.controller, regarding, related)
 
 
 def _reference(pod: Pod) -> ObjectReference:

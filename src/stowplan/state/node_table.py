@@ -43,6 +43,9 @@ Ints = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 Rows = NDArray[np.intp]
 
+AMOUNT_MAX = 2**62
+"""Larger sums are cut off: room for one more request without leaving 64 bits."""
+
 _LOG_MAX = 4096
 """Changed rows remembered one by one; further back, versions are compared over the whole table."""
 
@@ -149,7 +152,7 @@ class NodeTable:
             for row, info in enumerate(self.infos):
                 if info is not None:
                     amounts = info.allocatable if columns is self._allocatable else info.requested
-                    column[row] = amounts.get(resource, 0)
+                    column[row] = min(amounts.get(resource, 0), AMOUNT_MAX)
         return column
 
     def info(self, row: int) -> NodeInfo:
@@ -400,10 +403,11 @@ class NodeTable:
         for name in info.requested:
             if name not in self._requested:
                 self._amount_column(self._requested, name)
+        requested = info.requested
         for name, amounts in self._requested.items():
-            amounts[row] = info.requested.get(name, 0)
-        columns["nonzero_milli_cpu"][row] = info.nonzero_milli_cpu
-        columns["nonzero_memory"][row] = info.nonzero_memory
+            amounts[row] = min(requested.get(name, 0), AMOUNT_MAX)
+        columns["nonzero_milli_cpu"][row] = min(info.nonzero_milli_cpu, AMOUNT_MAX)
+        columns["nonzero_memory"][row] = min(info.nonzero_memory, AMOUNT_MAX)
         columns["pod_count"][row] = len(info.pods)
         self.ports.write(row, frozenset(info.used_ports), self.capacity)
         node = info.node
@@ -421,7 +425,7 @@ class NodeTable:
             if name not in self._allocatable:
                 self._amount_column(self._allocatable, name)
         for name, amounts in self._allocatable.items():
-            amounts[row] = info.allocatable.get(name, 0)
+            amounts[row] = min(info.allocatable.get(name, 0), AMOUNT_MAX)
         columns = self._columns
         columns["unschedulable"][row] = node.spec.unschedulable
         columns["taint_list"][row] = self._taint_list(tuple(node.spec.taints or ()))

@@ -191,6 +191,9 @@ def _refusal(error: ApiError, target: Target | Virtual | None) -> Reply:
 
 def _response(request: web.BaseRequest, answer: Reply) -> web.Response:
     response = web.Response(body=answer.body, status=answer.code, headers=answer.headers)
+    for warning in answer.warnings:
+        quoted = warning.replace("\\", "\\\\").replace('"', '\\"')
+        response.headers.add("Warning", f'299 - "{quoted}"')
     if answer.code in (408, 413, 504) and request.can_read_body and not request.content.is_eof():
         # The rest of the body is not read, so the connection is of no more use.
         response.force_close()

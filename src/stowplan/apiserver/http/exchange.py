@@ -43,6 +43,7 @@ class Reply:
     body: bytes
     code: int = 200
     headers: dict[str, str] = field(default_factory=lambda: _JSON_HEADERS)
+    warnings: tuple[str, ...] = ()
 
 
 def reply(data: Any, code: int = 200) -> Reply:
@@ -136,4 +137,4 @@ async def as_yaml(answer: Reply) -> Reply:
         text = await asyncio.to_thread(to_yaml, data)
     else:
         text = to_yaml(data)
-    return Reply(text, answer.code, {"Content-Type": YAML})
+    return Reply(text, answer.code, {"Content-Type": YAML}, answer.warnings)

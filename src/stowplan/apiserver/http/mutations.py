@@ -20,8 +20,8 @@ from stowplan.apiserver.http.exchange import Exchange, Reply, reply
 from stowplan.apiserver.http.negotiation import patch_type_of
 from stowplan.apiserver.http.options import (
     DeleteQuery,
-    check_write_options,
     delete_query,
+    field_validation,
     is_dry_run,
     is_true,
     list_query,
@@ -34,6 +34,7 @@ from stowplan.apiserver.http.status import (
     success,
     unsupported_media_type,
 )
+from stowplan.apiserver.http.strictness import check_fields
 from stowplan.apiserver.patch import apply_patch
 from stowplan.apiserver.store import view
 from stowplan.clock import Clock
@@ -67,13 +68,14 @@ class Mutations:
         kind = target.resource.kind
         if kind.namespaced and not target.namespace:
             raise method_not_allowed()
-        check_write_options(exchange.query)
+        level = field_validation(exchange.query)
         body = await exchange.object()
+        warnings = check_fields(target.resource, body, level)
         if target.resource.converted:
             body = from_core(body)
         request = Create(kind, target.namespace, body)
         item = await self._write(exchange, lambda: self._whole(request))
-        return self._show(exchange, target, item, 201)
+        return self._show(exchange, target, item, 201, warnings)
 
     async def create_sub(self, exchange: Exchange, target: Target) -> Reply:
         if target.subresource in _ON_A_MACHINE:
@@ -99,10 +101,11 @@ class Mutations:
 
     async def update(self, exchange: Exchange, target: Target) -> Reply:
         _check_sub(target)
-        check_write_options(exchange.query)
+        level = field_validation(exchange.query)
         body = await exchange.object()
         if target.subresource == "scale":
             return reply(self._at_once(exchange, lambda: self._put_scale(target, body)))
+        warnings = check_fields(target.resource, body, level)
         if target.resource.converted:
             body = from_core(body)
         kind, namespace, name = target.resource.kind, target.namespace, target.name
@@ -117,7 +120,7 @@ class Mutations:
                 return self._whole(Create(kind, namespace, body)), 201
 
         item, code = await self._write(exchange, act)
-        return self._show(exchange, target, item, code)
+        return self._show(exchange, target, item, code, warnings)
 
     def _put_scale(self, target: Target, body: dict[str, Any]) -> Any:
         return subresources.put_scale(self._store, target, body)
@@ -126,7 +129,7 @@ class Mutations:
 
     async def patch(self, exchange: Exchange, target: Target) -> Reply:
         _check_sub(target)
-        check_write_options(exchange.query)
+        level = field_validation(exchange.query)
         patch_type = patch_type_of(exchange.content_type)
         body = await exchange.patch_body(patch_type)
         if target.subresource == "scale":
@@ -138,16 +141,17 @@ class Mutations:
                     lambda: subresources.patch_scale(self._store, target, patch_type, body),
                 )
             )
+        warnings = check_fields(target.resource, body, level)
         if patch_type == "apply":
             item, code = self._at_once(exchange, lambda: self._apply(exchange, target, body))
-            return self._show(exchange, target, item, code)
+            return self._show(exchange, target, item, code, warnings)
         kind, namespace, name = target.resource.kind, target.namespace, target.name
         if target.resource.converted:
             item = self._at_once(exchange, lambda: self._patch_event(target, patch_type, body))
         else:
             request = Patch(kind, namespace, name, body, patch_type, target.subresource)
             item = await self._write(exchange, lambda: self._whole(request))
-        return self._show(exchange, target, item)
+        return self._show(exchange, target, item, 200, warnings)
 
     def _patch_event(self, target: Target, patch_type: str, body: Any) -> Item:
         """A patch of a core/v1 event is about the fields that core/v1 has."""
@@ -284,8 +288,16 @@ class Mutations:
         assert thing is not None, "these are answered with the object"
         return thing, rest
 
-    def _show(self, exchange: Exchange, target: Target, item: Item, code: int = 200) -> Reply:
-        return Reply(self._encoder.one(target.resource, item, exchange.wanted), code)
+    def _show(
+        self,
+        exchange: Exchange,
+        target: Target,
+        item: Item,
+        code: int = 200,
+        warnings: list[str] | None = None,
+    ) -> Reply:
+        body = self._encoder.one(target.resource, item, exchange.wanted)
+        return Reply(body, code, warnings=tuple(warnings or ()))
 
 
 def _check_sub(target: Target) -> None:

@@ -1,8 +1,8 @@
 """Content types: what a client wants to read, and what it sent.
 
-Answers are JSON, YAML if asked for, and for `kubectl get` a Table or the metadata alone.  Protobuf
-is not spoken: clients that offer JSON beside it get JSON.  Mirrors apiserver's
-`endpoints/handlers/negotiation`.
+Answers are JSON, YAML if asked for, and for `kubectl get` a Table or the metadata alone.  Bodies
+may also be protobuf, which clients send by default; answers never are, as they all accept JSON.
+Mirrors apiserver's `endpoints/handlers/negotiation`.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from typing import Any, NamedTuple
 import msgspec
 import yaml
 
+from stowplan.apiserver.http.protobuf import MEDIA_TYPE as PROTOBUF
+from stowplan.apiserver.http.protobuf import decode_protobuf
 from stowplan.apiserver.http.status import not_acceptable, unsupported_media_type
 from stowplan.errors import BadRequest, InputError
 from stowplan.objects.yaml_reader import read_yaml_documents
@@ -21,6 +23,7 @@ from stowplan.objects.yaml_reader import read_yaml_documents
 JSON = "application/json"
 YAML = "application/yaml"
 READABLE = f"{JSON}, {YAML}"
+WRITABLE = f"{READABLE}, {PROTOBUF}"
 
 PATCH_TYPES = {
     "application/json-patch+json": "json",
@@ -92,8 +95,10 @@ def decode_body(raw: bytes, content_type: str) -> Any:
     media_type = media_type_of(content_type)
     if media_type in _YAML_TYPES:
         return decode_yaml(raw)
+    if media_type == PROTOBUF:
+        return decode_protobuf(raw)
     if media_type not in ("", JSON):
-        raise unsupported_media_type(READABLE)
+        raise unsupported_media_type(WRITABLE)
     return decode_json(raw)
 
 

@@ -1,10 +1,9 @@
 """OpenAPI documents: enough for kubectl to validate, apply, dry-run and explain.
 
-The schemas come from the structs, so `kubectl explain` shows what this program reads; every object
-says that more fields are kept (x-kubernetes-preserve-unknown-fields).  The paths tell kubectl which
-query parameters a PATCH takes: it then leaves field validation to the server.  Strategic merge
-patch is left out of them on purpose: kubectl then merges lists by its own, complete tables instead
-of by these schemas.
+The schemas come from `wire_schema`: every field with its type, and no prose.  The paths tell
+kubectl which query parameters a PATCH takes: it then leaves field validation to the server.
+Strategic merge patch is left out of them on purpose: kubectl then merges lists by its own,
+complete tables instead of by these schemas.
 """
 
 from __future__ import annotations
@@ -14,15 +13,28 @@ from functools import cache
 from typing import Any
 
 import msgspec
-from msgspec import inspect
 
+from stowplan.apiserver.http import wire_schema
 from stowplan.apiserver.http.resources import SERVED, Resource
+from stowplan.apiserver.http.wire_schema import Field, Message
 
 Data = dict[str, Any]
 
 TITLE = "Stowplan"
-_OPEN = {"x-kubernetes-preserve-unknown-fields": True}
-_TEMPLATE_PREFIX = "io.stowplan"
+
+_SCALARS: dict[str, Data] = {
+    "s": {"type": "string"},
+    "i": {"type": "integer", "format": "int64"},
+    "b": {"type": "boolean"},
+    "d": {"type": "number", "format": "double"},
+    "y": {"type": "string", "format": "byte"},
+    wire_schema.QUANTITY: {"type": "string"},
+    wire_schema.INT_OR_STRING: {"type": "string", "format": "int-or-string"},
+    **dict.fromkeys(wire_schema.TIMES, {"type": "string", "format": "date-time"}),
+    **dict.fromkeys(wire_schema.RAW, {"type": "object"}),
+    **dict.fromkeys(wire_schema.WRAPPED_LISTS, {"type": "array", "items": {"type": "string"}}),
+}
+_TYPE_FIELDS: Data = {"apiVersion": {"type": "string"}, "kind": {"type": "string"}}
 
 
 def _document_name(group: str, version: str) -> str:
@@ -82,13 +94,11 @@ def _gvk(resource: Resource) -> Data:
 
 
 def _operations(resource: Resource, schema: str) -> Data:
-    answer = {
-        "200": {
-            "description": "OK",
-            "content": {"application/json": {"schema": {"$ref": f"#/components/schemas/{schema}"}}},
-        }
+    content = {"application/json": {"schema": _reference(schema)}}
+    common = {
+        "x-kubernetes-group-version-kind": _gvk(resource),
+        "responses": {"200": {"description": "OK", "content": content}},
     }
-    common = {"x-kubernetes-group-version-kind": _gvk(resource), "responses": answer}
     names = ("dryRun", "fieldManager", "fieldValidation", "force")
     patch = {
         **common,
@@ -109,64 +119,46 @@ def _operations(resource: Resource, schema: str) -> Data:
     return {"get": get, "patch": patch}
 
 
+def _reference(schema: str) -> Data:
+    return {"$ref": f"#/components/schemas/{schema}"}
+
+
 class _Schemas:
-    """Turns struct types into named schemas."""
+    """The messages that a document needs, each described once."""
 
     def __init__(self) -> None:
         self.found: dict[str, Data] = {}
 
     def add_kind(self, resource: Resource) -> str:
-        kind = resource.kind
-        group = resource.group or "core"
-        name = f"{_TEMPLATE_PREFIX}.{group}.{resource.version}.{kind.name}"
-        described = inspect.type_info(kind.struct)
-        assert isinstance(described, inspect.StructType), f"{kind} is no struct"
-        self.found[name] = {
-            **self._struct(described),
-            "description": f"{kind.name} ({resource.api_version}), as far as Stowplan reads it; "
-            "every other field is kept as it was written.",
-            "x-kubernetes-group-version-kind": [_gvk(resource)],
-        }
+        kind = resource.kind.name
+        message = wire_schema.message_of(resource.api_version, kind)
+        assert message is not None, f"{resource.full_name} is served and not described"
+        name = self._add(message)
+        schema = self.found[name]
+        schema["properties"] = {**_TYPE_FIELDS, **schema["properties"]}
+        schema["x-kubernetes-group-version-kind"] = [_gvk(resource)]
         return name
 
-    def _struct(self, described: inspect.StructType) -> Data:
-        properties = {field.encode_name: self._schema(field.type) for field in described.fields}
-        return {"type": "object", "properties": properties, **_OPEN}
-
-    def _schema(self, described: inspect.Type) -> Data:
-        match described:
-            case inspect.StructType():
-                return self._reference(described)
-            case inspect.UnionType():
-                return self._union(described)
-            case inspect.DictType():
-                values = self._schema(described.value_type)
-                return {"type": "object", "additionalProperties": values}
-            case inspect.ListType():
-                return {"type": "array", "items": self._schema(described.item_type)}
-            case inspect.BoolType():
-                return {"type": "boolean"}
-            case inspect.IntType():
-                return {"type": "integer", "format": "int64"}
-            case inspect.FloatType():
-                return {"type": "number"}
-            case inspect.StrType():
-                return {"type": "string"}
-            case _:
-                return {"type": "object", **_OPEN}
-
-    def _union(self, described: inspect.UnionType) -> Data:
-        if any(isinstance(one, inspect.FloatType) for one in described.types):
-            # Text, a whole number or a fraction: a quantity.
-            return {"type": "string", "description": "An amount, such as 100m or 2Gi."}
-        known = [one for one in described.types if not isinstance(one, inspect.NoneType)]
-        if len(known) == 1:
-            return self._schema(known[0])
-        return {"x-kubernetes-int-or-string": True, "type": "string", "format": "int-or-string"}
-
-    def _reference(self, described: inspect.StructType) -> Data:
-        name = f"{_TEMPLATE_PREFIX}.{described.cls.__name__}"
+    def _add(self, message: Message) -> str:
+        name = f"io.k8s.{message.name}"
         if name not in self.found:
-            self.found[name] = {}
-            self.found[name] = self._struct(described)
-        return {"allOf": [{"$ref": f"#/components/schemas/{name}"}], "default": {}}
+            schema: Data = {"type": "object"}
+            self.found[name] = schema
+            schema["properties"] = {
+                field.name: self._schema(field) for field in message.by_name.values()
+            }
+        return name
+
+    def _schema(self, field: Field) -> Data:
+        inner = self._type(field.type)
+        if field.flag == "*":
+            return {"type": "array", "items": inner}
+        if field.flag == "%":
+            return {"type": "object", "additionalProperties": inner}
+        return inner
+
+    def _type(self, type_: str) -> Data:
+        if (scalar := _SCALARS.get(type_)) is not None:
+            return scalar
+        message = wire_schema.message(type_)
+        return {"type": "object"} if message is None else _reference(self._add(message))

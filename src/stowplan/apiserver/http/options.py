@@ -159,14 +159,15 @@ def is_dry_run(query: Query) -> bool:
     return True
 
 
-def check_write_options(query: Query) -> None:
-    """Unknown fields are kept, whatever the level of validation; a wrong level is refused."""
+def field_validation(query: Query) -> str:
+    """How strictly unknown fields are taken: "" stands for Warn."""
     level = query.get("fieldValidation", "")
     if level not in _FIELD_VALIDATIONS:
         raise Invalid(
             f'CreateOptions.meta.k8s.io "" is invalid: fieldValidation: Unsupported value: '
             f'"{level}": supported values: "Ignore", "Strict", "Warn"'
         )
+    return level
 
 
 def delete_query(query: Query, body: Any) -> DeleteQuery:

@@ -1,0 +1,255 @@
+"""Deployment: a ReplicaSet per version of the pod template, and the way from one to the next.
+
+Mirrors `pkg/controller/deployment`.  How many pods each ReplicaSet gets is decided in `rollout`;
+what is reported is put together in `deployment_status`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from stowplan.apiserver.controllers import rollout
+from stowplan.apiserver.controllers.calls import Calls
+from stowplan.apiserver.controllers.claims import Claims
+from stowplan.apiserver.controllers.deployment_status import Progress, status_of
+from stowplan.apiserver.controllers.reporting import Reporter
+from stowplan.apiserver.controllers.rollout import Members
+from stowplan.apiserver.controllers.shared import Shared
+from stowplan.apiserver.controllers.statuses import Statuses
+from stowplan.apiserver.controllers.templates import (
+    is_active,
+    is_available,
+    owner_reference,
+    ready_since,
+    template_hash,
+)
+from stowplan.apiserver.controllers.work_queue import WorkQueue
+from stowplan.objects.api import Create, Delete, Patch
+from stowplan.objects.base import KubeObject
+from stowplan.objects.kinds import DEPLOYMENT, POD, REPLICA_SET
+from stowplan.objects.pod import Pod
+from stowplan.objects.workloads import Deployment, ReplicaSet
+
+HASH_LABEL = "pod-template-hash"
+REVISION = "deployment.kubernetes.io/revision"
+HISTORY_DEFAULT = 10
+
+_NOT_COPIED = ("kubectl.kubernetes.io/last-applied-configuration", "deployment.kubernetes.io/")
+
+
+class DeploymentController:
+    def __init__(self, shared: Shared) -> None:
+        self._shared = shared
+        self.queue = WorkQueue("deployment", self.sync, shared.call_later, shared.synced)
+        self.calls = Calls(shared, self.queue.add, self.queue.retry)
+        self._statuses = Statuses(shared.cluster, DEPLOYMENT)
+        self._reporter = Reporter(shared.cluster, shared.clock, "deployment-controller")
+        self._progress: dict[str, Progress] = {}
+        shared.listen(DEPLOYMENT, self._changed)
+        self._claims = Claims(
+            shared,
+            self.calls,
+            owner_kind=DEPLOYMENT,
+            child_kind=REPLICA_SET,
+            look_again=self.queue.add,
+        )
+        shared.listen(POD, self._pod_changed)
+
+    def _changed(self, old: KubeObject | None, new: KubeObject | None) -> None:
+        if new is not None:
+            self.queue.add(new.key)
+        elif old is not None:
+            self._statuses.forget(old.uid)
+            self._progress.pop(old.uid, None)
+
+    def _pod_changed(self, old: KubeObject | None, new: KubeObject | None) -> None:
+        """A pod of a ReplicaSet of a Deployment."""
+        some = new if new is not None else old
+        owner = None if some is None else some.metadata.controller()
+        if some is None or owner is None or owner.kind != REPLICA_SET.name:
+            return
+        middle = self._shared.get(REPLICA_SET, f"{some.namespace}/{owner.name}")
+        above = None if middle is None else middle.metadata.controller()
+        if above is not None and above.kind == DEPLOYMENT.name:
+            self.queue.add(f"{some.namespace}/{above.name}")
+
+    def sync(self, key: str) -> None:
+        deployment = self._shared.get(DEPLOYMENT, key)
+        if not isinstance(deployment, Deployment) or not self.calls.settled(key):
+            return
+        sets = [one for one in self._claims.of(deployment) if isinstance(one, ReplicaSet)]
+        sets.sort(key=lambda one: (one.metadata.creation_timestamp or "", one.name))
+        template = deployment.spec.template
+        current = next((one for one in sets if _same_template(one, template)), None)
+        older = [one for one in sets if one is not current]
+        if deployment.metadata.deletion_timestamp is None:
+            self._move(deployment, current, older)
+        self._report_status(deployment, current, older)
+
+    # Towards the template.
+
+    def _move(
+        self, deployment: Deployment, current: ReplicaSet | None, older: list[ReplicaSet]
+    ) -> None:
+        limits = rollout.limits_of(deployment)
+        replicas = rollout.replicas_of(deployment)
+        old = [self._members(one) for one in older]
+        new = None if current is None else self._members(current)
+        if deployment.spec.paused:
+            if new is not None and not any(one.wanted for one in old):
+                self._scale(deployment, new, replicas)
+            return
+        if rollout.is_recreated(deployment):
+            for one in old:
+                self._scale(deployment, one, 0)
+            if any(self._has_pods(one) for one in older):
+                return
+            size = replicas
+        else:
+            size = rollout.new_size(replicas, limits, new, old)
+        if new is None or current is None:
+            self._create(deployment, size, older)
+            return
+        self._keep_revision(deployment, current, older)
+        self._scale(deployment, new, size)
+        if new.wanted == size:
+            sizes = rollout.old_sizes(replicas, limits, new, old)
+            for one in old:
+                self._scale(deployment, one, sizes[one.key])
+        self._clean_up(deployment, older)
+
+    def _members(self, one: ReplicaSet) -> Members:
+        now_s, min_ready_s = self._shared.clock.now(), one.spec.min_ready_seconds
+        pods = [pod for pod in self._pods(one) if is_active(pod)]
+        return Members(
+            one.key,
+            wanted=one.spec.replicas if one.spec.replicas is not None else 1,
+            pods=len(pods),
+            ready=sum(1 for pod in pods if ready_since(pod) is not None),
+            available=sum(1 for pod in pods if is_available(pod, min_ready_s, now_s)),
+        )
+
+    def _pods(self, one: ReplicaSet) -> list[Pod]:
+        return [pod for pod in self._shared.owned(POD, one.uid) if isinstance(pod, Pod)]
+
+    def _has_pods(self, one: ReplicaSet) -> bool:
+        return any(pod.status.phase not in ("Succeeded", "Failed") for pod in self._pods(one))
+
+    def _create(self, deployment: Deployment, size: int, older: list[ReplicaSet]) -> None:
+        digest = template_hash(deployment.spec.template)
+        name = f"{deployment.name}-{digest}"
+        template = deployment.spec.template or {}
+        written = template.get("metadata") or {}
+        labels = {**(written.get("labels") or {}), HASH_LABEL: digest}
+        selector = deployment.spec.selector
+        wanted = dict(selector.match_labels or {}) if selector is not None else {}
+        body: dict[str, Any] = {
+            "metadata": {
+                "name": name,
+                "labels": labels,
+                "annotations": {**_copied(deployment), REVISION: str(_last_revision(older) + 1)},
+                "ownerReferences": [owner_reference(deployment)],
+            },
+            "spec": {
+                "replicas": size,
+                "minReadySeconds": deployment.spec.min_ready_seconds,
+                "selector": {"matchLabels": {**wanted, HASH_LABEL: digest}},
+                "template": {**template, "metadata": {**written, "labels": labels}},
+            },
+        }
+        expressions = selector.match_expressions if selector is not None else None
+        if expressions:
+            body["spec"]["selector"]["matchExpressions"] = [
+                {"key": one.key, "operator": one.operator, "values": one.values or []}
+                for one in expressions
+            ]
+        self.calls.send(deployment.key, Create(REPLICA_SET, deployment.namespace, body))
+        note = f"Scaled up replica set {name} from 0 to {size}"
+        self._reporter.report(deployment, "ScalingReplicaSet", note)
+
+    def _scale(self, deployment: Deployment, one: Members, size: int) -> None:
+        if one.wanted == size:
+            return
+        namespace, _, name = one.key.rpartition("/")
+        body = {"spec": {"replicas": size}}
+        self.calls.send(deployment.key, Patch(REPLICA_SET, namespace, name, body, "merge"))
+        word = "up" if size > one.wanted else "down"
+        note = f"Scaled {word} replica set {name} from {one.wanted} to {size}"
+        self._reporter.report(deployment, "ScalingReplicaSet", note)
+
+    def _keep_revision(
+        self, deployment: Deployment, current: ReplicaSet, older: list[ReplicaSet]
+    ) -> None:
+        """The ReplicaSet in use has the highest revision, also after going back to it."""
+        revision = max(_revision(current), _last_revision(older) + 1)
+        text = str(revision)
+        if _revision(current) != revision:
+            body = {"metadata": {"annotations": {**_copied(deployment), REVISION: text}}}
+            request = Patch(REPLICA_SET, current.namespace, current.name, body, "merge")
+            self.calls.send(deployment.key, request)
+        if (deployment.metadata.annotations or {}).get(REVISION) != text:
+            body = {"metadata": {"annotations": {REVISION: text}}}
+            request = Patch(DEPLOYMENT, deployment.namespace, deployment.name, body, "merge")
+            self.calls.send(deployment.key, request)
+
+    def _clean_up(self, deployment: Deployment, older: list[ReplicaSet]) -> None:
+        """Keep only so many old ReplicaSets to go back to."""
+        limit = deployment.spec.revision_history_limit
+        limit = HISTORY_DEFAULT if limit is None else limit
+        empty = [
+            one
+            for one in sorted(older, key=_revision)
+            if one.spec.replicas == 0
+            and one.metadata.deletion_timestamp is None
+            and not self._shared.owned(POD, one.uid)
+        ]
+        for one in empty[: max(0, len(empty) - limit)]:
+            request = Delete(REPLICA_SET, one.namespace, one.name, uid=one.uid)
+            self.calls.send(deployment.key, request)
+
+    # What is told.
+
+    def _report_status(
+        self, deployment: Deployment, current: ReplicaSet | None, older: list[ReplicaSet]
+    ) -> None:
+        now_s = self._shared.clock.now()
+        new = None if current is None else self._members(current)
+        old = [self._members(one) for one in older]
+        progress = self._progress.setdefault(deployment.uid, Progress(now_s))
+        status, wait_s = status_of(deployment, new, old, progress, now_s)
+        self._statuses.write(deployment, status)
+        if wait_s is not None:
+            self.queue.add_after(deployment.key, wait_s)
+        min_ready_s = deployment.spec.min_ready_seconds
+        if min_ready_s and status["availableReplicas"] < status["readyReplicas"]:
+            self.queue.add_after(deployment.key, float(min_ready_s))
+
+
+def _same_template(one: ReplicaSet, template: dict[str, Any] | None) -> bool:
+    found = one.spec.template or {}
+    metadata = found.get("metadata") or {}
+    labels = {key: text for key, text in (metadata.get("labels") or {}).items() if key != HASH_LABEL}
+    wanted = template or {}
+    wanted_metadata = wanted.get("metadata") or {}
+    return (
+        found.get("spec") == wanted.get("spec")
+        and labels == (wanted_metadata.get("labels") or {})
+        and (metadata.get("annotations") or {}) == (wanted_metadata.get("annotations") or {})
+    )
+
+
+def _revision(one: ReplicaSet) -> int:
+    text = (one.metadata.annotations or {}).get(REVISION, "0")
+    return int(text) if text.isdecimal() else 0
+
+
+def _last_revision(older: list[ReplicaSet]) -> int:
+    return max((_revision(one) for one in older), default=0)
+
+
+def _copied(deployment: Deployment) -> dict[str, str]:
+    return {
+        key: text
+        for key, text in (deployment.metadata.annotations or {}).items()
+        if not key.startswith(_NOT_COPIED)
+    }

@@ -1,0 +1,51 @@
+"""What controllers tell people: events on the objects they look after."""
+
+from __future__ import annotations
+
+from stowplan.clock import Clock
+from stowplan.cluster.port import Answer, Cluster
+from stowplan.objects.api import Create
+from stowplan.objects.base import KubeObject, ObjectMeta, ObjectReference
+from stowplan.objects.coordination import Event
+from stowplan.objects.kinds import EVENT
+from stowplan.objects.times import format_micro_time
+
+NOTES_PER_SYNC_MAX = 10
+
+
+class Reporter:
+    def __init__(self, cluster: Cluster, clock: Clock, controller: str) -> None:
+        self._cluster = cluster
+        self._clock = clock
+        self._controller = controller
+        self._serial = 0
+
+    def report(self, about: KubeObject, reason: str, note: str, *, warning: bool = False) -> None:
+        now_s = self._clock.now()
+        self._serial += 1
+        namespace = about.namespace or "default"
+        event = Event(
+            metadata=ObjectMeta(
+                name=f"{about.name}.{int(now_s * 1e9) + self._serial:x}", namespace=namespace
+            ),
+            event_time=format_micro_time(now_s),
+            reporting_controller=self._controller,
+            reporting_instance=f"{self._controller}-stowplan",
+            action=reason,
+            reason=reason,
+            regarding=ObjectReference(
+                api_version=about.api_version,
+                kind=about.kind,
+                namespace=about.namespace,
+                name=about.name,
+                uid=about.uid,
+                resource_version=about.metadata.resource_version,
+            ),
+            note=note,
+            type="Warning" if warning else "Normal",
+        )
+        self._cluster.call(Create(EVENT, namespace, event), _ignore)
+
+
+def _ignore(answer: Answer) -> None:
+    """News that could not be delivered are no news."""

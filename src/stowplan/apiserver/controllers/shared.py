@@ -1,0 +1,144 @@
+"""What all controllers see of the cluster: one informer per kind, and who belongs to whom.
+
+Objects are indexed by the uid of their controller, pods also by their node, and those without a
+controller by namespace, so that no controller ever walks the whole cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from random import Random
+
+from stowplan.clock import Clock
+from stowplan.cluster.informer import Informer, InformerHandlers
+from stowplan.cluster.port import Cluster
+from stowplan.cluster.reflector import CallLater
+from stowplan.objects.base import KubeObject
+from stowplan.objects.kinds import Kind
+from stowplan.objects.pod import Pod
+
+Change = Callable[[KubeObject | None, KubeObject | None], None]
+"""The object before and after; None where it was not, or is no more."""
+
+SYNC_CHECK_S = 0.05
+
+_Index = dict[str, dict[str, KubeObject]]
+
+
+class Shared:
+    def __init__(
+        self,
+        cluster: Cluster,
+        kinds: Iterable[Kind],
+        *,
+        clock: Clock,
+        call_later: CallLater,
+        random: Random,
+    ) -> None:
+        self.cluster = cluster
+        self.clock = clock
+        self.call_later = call_later
+        self.on_synced: list[Callable[[], None]] = []
+        self._listeners: dict[Kind, list[Change]] = {kind: [] for kind in kinds}
+        self._owned: dict[Kind, _Index] = {kind: {} for kind in self._listeners}
+        self._orphans: dict[Kind, _Index] = {kind: {} for kind in self._listeners}
+        self._pods_by_node: _Index = {}
+        self._versions: dict[Kind, int] = dict.fromkeys(self._listeners, 0)
+        self._informers = {
+            kind: Informer(
+                cluster,
+                kind,
+                self._handlers(kind),
+                clock=clock,
+                call_later=call_later,
+                random=random,
+            )
+            for kind in self._listeners
+        }
+        self._was_synced = False
+
+    def start(self) -> None:
+        for informer in self._informers.values():
+            informer.start()
+        self._check_synced()
+
+    def stop(self) -> None:
+        for informer in self._informers.values():
+            informer.stop()
+
+    def listen(self, kind: Kind, change: Change) -> None:
+        self._listeners[kind].append(change)
+
+    def synced(self) -> bool:
+        return self._was_synced
+
+    def get(self, kind: Kind, key: str) -> KubeObject | None:
+        return self._informers[kind].get(key)
+
+    def every(self, kind: Kind) -> list[KubeObject]:
+        return self._informers[kind].list()
+
+    def owned(self, kind: Kind, uid: str) -> list[KubeObject]:
+        """What an object controls."""
+        return list(self._owned[kind].get(uid, {}).values())
+
+    def orphans(self, kind: Kind, namespace: str) -> list[KubeObject]:
+        """What nobody controls."""
+        return list(self._orphans[kind].get(namespace, {}).values())
+
+    def pods_on(self, node: str) -> list[Pod]:
+        found = self._pods_by_node.get(node, {}).values()
+        return [pod for pod in found if isinstance(pod, Pod)]
+
+    def has_seen(self, kind: Kind, version: int) -> bool:
+        """Whether a write at this version has come back through the watch."""
+        return self._versions[kind] >= version
+
+    def _handlers(self, kind: Kind) -> InformerHandlers:
+        return InformerHandlers(
+            on_add=lambda new: self._changed(kind, None, new),
+            on_update=lambda old, new: self._changed(kind, old, new),
+            on_delete=lambda old, final: self._changed(kind, old, None),
+        )
+
+    def _changed(self, kind: Kind, old: KubeObject | None, new: KubeObject | None) -> None:
+        some = new if new is not None else old
+        assert some is not None, f"a change of no {kind}"
+        version = some.metadata.resource_version
+        if version.isdecimal():
+            self._versions[kind] = max(self._versions[kind], int(version))
+        self._move(kind, old, new)
+        for change in self._listeners[kind]:
+            change(old, new)
+
+    def _move(self, kind: Kind, old: KubeObject | None, new: KubeObject | None) -> None:
+        if old is not None:
+            for index, key in self._places(kind, old):
+                held = index.get(key)
+                if held is not None:
+                    held.pop(old.key, None)
+                    if not held:
+                        del index[key]
+        if new is not None:
+            for index, key in self._places(kind, new):
+                index.setdefault(key, {})[new.key] = new
+
+    def _places(self, kind: Kind, thing: KubeObject) -> list[tuple[_Index, str]]:
+        owner = thing.metadata.controller()
+        if owner is not None:
+            places = [(self._owned[kind], owner.uid)]
+        else:
+            places = [(self._orphans[kind], thing.namespace)]
+        if isinstance(thing, Pod) and thing.spec.node_name:
+            places.append((self._pods_by_node, thing.spec.node_name))
+        return places
+
+    def _check_synced(self) -> None:
+        if self._was_synced:
+            return
+        if all(informer.synced for informer in self._informers.values()):
+            self._was_synced = True
+            for callback in self.on_synced:
+                callback()
+        else:
+            self.call_later(SYNC_CHECK_S, self._check_synced)

@@ -1,0 +1,74 @@
+"""Keys of objects to look at: each waits once, and one that failed comes back later.
+
+Mirrors client-go's `util/workqueue`, without threads: whoever grants turns through `call_later`
+decides when work is done, so the same controllers run live and under the virtual clock.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from stowplan.cluster.reflector import CallLater
+
+log = logging.getLogger(__name__)
+
+KEYS_PER_TURN = 16
+RETRY_MIN_S = 0.1
+RETRY_MAX_S = 30.0
+
+
+class WorkQueue:
+    def __init__(
+        self, name: str, sync: Callable[[str], None], call_later: CallLater, ready: Callable[[], bool]
+    ) -> None:
+        self._name = name
+        self._sync = sync
+        self._call_later = call_later
+        self._ready = ready
+        """Whether everything is known; until then keys only gather."""
+        self._keys: dict[str, None] = {}
+        self._failures: dict[str, int] = {}
+        self._turn_asked = False
+        self._stopped = False
+
+    @property
+    def busy(self) -> bool:
+        return bool(self._keys)
+
+    def add(self, key: str) -> None:
+        self._keys[key] = None
+        self.wake()
+
+    def add_after(self, key: str, delay_s: float) -> None:
+        self._call_later(max(0.0, delay_s), lambda: self.add(key))
+
+    def retry(self, key: str) -> None:
+        """Look at it again, after a while that grows with every failure in a row."""
+        failures = self._failures.get(key, 0)
+        self._failures[key] = failures + 1
+        self.add_after(key, min(RETRY_MAX_S, RETRY_MIN_S * 2.0 ** min(failures, 16)))
+
+    def forget(self, key: str) -> None:
+        """It went well."""
+        self._failures.pop(key, None)
+
+    def stop(self) -> None:
+        self._stopped = True
+        self._keys.clear()
+
+    def wake(self) -> None:
+        if self._keys and not self._turn_asked and not self._stopped and self._ready():
+            self._turn_asked = True
+            self._call_later(0.0, self._turn)
+
+    def _turn(self) -> None:
+        self._turn_asked = False
+        for key in list(self._keys)[:KEYS_PER_TURN]:
+            self._keys.pop(key, None)
+            try:
+                self._sync(key)
+            except Exception:
+                log.exception("%s: %s failed", self._name, key)
+                self.retry(key)
+        self.wake()

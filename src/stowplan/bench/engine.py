@@ -1,0 +1,78 @@
+"""Three ways for time to pass while a workload runs: real, virtual, and asyncio's.
+
+Each is a clock, a `call_later`, and a way to go on until something holds.  The embedded cluster
+needs no event loop, so the benchmark has none around it; tests run in virtual time, where waiting
+takes none; a real cluster answers through asyncio.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+from stowplan.clock import Clock, RealClock, VirtualClock
+from stowplan.runtime.embedded import Timers
+
+SLEEP_S_MAX = 0.05
+
+Holds = Callable[[], bool]
+
+
+class Engine(Protocol):
+    clock: Clock
+
+    def call_later(self, delay_s: float, action: Callable[[], None]) -> object: ...
+
+    def run(self, finished: Holds) -> None: ...
+
+
+class RealTime:
+    def __init__(self) -> None:
+        self.clock = RealClock()
+        self._timers = Timers(self.clock)
+        self.call_later = self._timers.call_later
+
+    def run(self, finished: Holds) -> None:
+        run_due = self._timers.run_due
+        while not finished():
+            if not run_due():
+                next_s = self._timers.next_s
+                assert next_s is not None, "nothing is planned, and yet it is not finished"
+                _pause(min(SLEEP_S_MAX, next_s - self.clock.now()))
+
+
+def _pause(seconds: float) -> None:
+    """Named, so that `phases` knows waiting from working."""
+    if seconds > 0:
+        time.sleep(seconds)
+
+
+class VirtualTime:
+    def __init__(self, now_s: float = 1_700_000_000.0) -> None:
+        self.clock = VirtualClock(now_s)
+
+    def call_later(self, delay_s: float, action: Callable[[], None]) -> None:
+        self.clock.at(max(0.0, delay_s), action)
+
+    def run(self, finished: Holds) -> None:
+        while not finished():
+            next_s = self.clock.next_s
+            assert next_s is not None, "nothing is planned, and yet it is not finished"
+            self.clock.run(until_s=next_s)
+
+
+class LoopTime:
+    """Of the running event loop; `go_on` instead of `run`."""
+
+    def __init__(self) -> None:
+        self.clock = RealClock()
+        self._loop = asyncio.get_running_loop()
+
+    def call_later(self, delay_s: float, action: Callable[[], None]) -> None:
+        self._loop.call_later(max(0.0, delay_s), action)
+
+    async def go_on(self, finished: Holds) -> None:
+        while not finished():
+            await asyncio.sleep(0.005)

@@ -1,0 +1,66 @@
+"""The plugin contract, and the runtime that asks plugins about all nodes at once.
+
+Everything a plugin needs can be imported from here; `framework.plugin` lists the methods a plugin
+may have, `framework.runtime` is how they are run.
+"""
+
+from stowplan.framework.cycle import Cycle
+from stowplan.framework.effects import Sleep
+from stowplan.framework.events import Action, ClusterEvent, EventRegistration, Hint, Resource, on
+from stowplan.framework.handle import Handle
+from stowplan.framework.plugin import (
+    Nominate,
+    PostFilterResult,
+    PreFilterResult,
+    PreFlight,
+    Wait,
+    points_of,
+)
+from stowplan.framework.runtime import Framework
+from stowplan.framework.status import (
+    MAX_NODE_SCORE,
+    SKIP,
+    Code,
+    Rows,
+    Scores,
+    Status,
+    Verdict,
+    error,
+    unresolvable,
+    unschedulable,
+    verdict_of,
+)
+from stowplan.state import NodeInfo, NodeTable, PodInfo
+
+__all__ = [
+    "MAX_NODE_SCORE",
+    "SKIP",
+    "Action",
+    "ClusterEvent",
+    "Code",
+    "Cycle",
+    "EventRegistration",
+    "Framework",
+    "Handle",
+    "Hint",
+    "NodeInfo",
+    "NodeTable",
+    "Nominate",
+    "PodInfo",
+    "PostFilterResult",
+    "PreFilterResult",
+    "PreFlight",
+    "Resource",
+    "Rows",
+    "Scores",
+    "Sleep",
+    "Status",
+    "Verdict",
+    "Wait",
+    "error",
+    "on",
+    "points_of",
+    "unresolvable",
+    "unschedulable",
+    "verdict_of",
+]

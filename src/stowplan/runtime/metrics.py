@@ -1,0 +1,324 @@
+"""Counts what the scheduler does, under kube-scheduler's names.
+
+It listens at four places: the machine's attempts (`AttemptObserver`), the time its parts take
+(`Recorder`), changes that came in (`handled`), and requests that were sent (`sent`).  On the way
+of a pod it only adds to plain numbers, a few microseconds an attempt; what can be read off the
+machine (queues, cache, plugins' evaluations) is read when somebody asks for the text.
+
+Made by `runtime.live`, shown by `runtime.server`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from random import Random
+from time import perf_counter
+
+from stowplan.cluster.http_request import HttpRequest
+from stowplan.core.decision import Decision
+from stowplan.core.machine import Machine
+from stowplan.core.messages import Added, Deleted, Event, Updated
+from stowplan.framework.events import Resource
+from stowplan.framework.status import Status
+from stowplan.objects.base import KubeObject
+from stowplan.objects.kinds import (
+    CSI_DRIVER,
+    CSI_NODE,
+    CSI_STORAGE_CAPACITY,
+    NODE,
+    PERSISTENT_VOLUME,
+    PERSISTENT_VOLUME_CLAIM,
+    STORAGE_CLASS,
+    VOLUME_ATTACHMENT,
+)
+from stowplan.objects.pod import Pod
+from stowplan.queue import QueuedPod
+from stowplan.queue.metrics import QueueMetrics
+from stowplan.runtime.exposition import Family, Histogram, text_of
+from stowplan.runtime.metric_table import ATTEMPT_S, POINT_S, RESULTS, SLI_S, SPECS
+
+SAMPLED_SHARE = 0.1
+"""Of the cycles, those in which plugins are timed one by one."""
+
+WAIT_ON_PERMIT = "WaitOnPermit"
+"""An extension point only in name: its time goes to a metric of its own."""
+
+_MANY_ATTEMPTS = 15
+
+_Key = tuple[str, str, str]
+
+_RESOURCES: dict[type[KubeObject], str] = {
+    NODE.struct: Resource.NODE,
+    PERSISTENT_VOLUME.struct: Resource.PERSISTENT_VOLUME,
+    PERSISTENT_VOLUME_CLAIM.struct: Resource.PERSISTENT_VOLUME_CLAIM,
+    CSI_NODE.struct: Resource.CSI_NODE,
+    CSI_DRIVER.struct: Resource.CSI_DRIVER,
+    CSI_STORAGE_CAPACITY.struct: Resource.CSI_STORAGE_CAPACITY,
+    STORAGE_CLASS.struct: Resource.STORAGE_CLASS,
+    VOLUME_ATTACHMENT.struct: Resource.VOLUME_ATTACHMENT,
+}
+"""Changes of other kinds wake nobody, and are not counted upstream."""
+
+_ACTIONS = {Added: "Add", Updated: "Update", Deleted: "Delete"}
+
+_VOLUME_STAGES = {"PreFilter": "predicate", "Filter": "predicate", "Reserve": "assume"}
+_VOLUME_STAGES |= {"PreBind": "bind"}
+_VOLUME_ERROR = re.compile(r'(\w+) plugin "VolumeBinding"')
+
+_CALL_TYPES = {"/binding": "pod_binding", "/status": "pod_status_patch"}
+
+
+class Metrics:
+    now = staticmethod(perf_counter)
+
+    def __init__(self, random: Random) -> None:
+        self.families = {spec.name: Family(spec) for spec in SPECS}
+        self.sampled = False
+        self._chance = random.random
+        self._begun_s = 0.0
+        self._binding: dict[str, float] = {}
+        """uid -> when its attempt began, for pods on their way to a node."""
+        self._points: dict[_Key, Histogram] = {}
+        self._plugins: dict[_Key, Histogram] = {}
+        self._attempts: dict[tuple[str, str], Histogram] = {}
+        self._events: dict[tuple[type, str], Histogram] = {}
+        self._algorithm = self._scheduler("scheduling_algorithm_duration_seconds").histogram()
+        self._tries = self._scheduler("pod_scheduling_attempts").histogram()
+        self._victims = self._scheduler("preemption_victims").histogram()
+        self._sli = [Histogram(SLI_S) for _ in range(_MANY_ATTEMPTS + 1)]
+        self._flushed = 0
+        self._scheduler("pod_scheduled_after_flush_total").add(amount=0)
+        self._scheduler("preemption_attempts_total").add(amount=0)
+        self._scheduler("podgroup_scheduling_algorithm_duration_seconds").histogram()
+
+    def _scheduler(self, name: str) -> Family:
+        return self.families[f"scheduler_{name}"]
+
+    # -- the machine's attempts -------------------------------------------------------------
+
+    def begin(self, queued: QueuedPod, now_s: float) -> None:
+        self.sampled = self._chance() < SAMPLED_SHARE
+        self._begun_s = perf_counter()
+
+    def decided(self, queued: QueuedPod, decision: Decision, now_s: float) -> None:
+        self._algorithm.observe(perf_counter() - self._begun_s)
+        if decision.node:
+            self._binding[queued.info.uid] = self._begun_s
+
+    def end(
+        self, queued: QueuedPod, decision: Decision, status: Status | None, now_s: float
+    ) -> None:
+        begun_s = self._binding.pop(queued.info.uid, self._begun_s)
+        if status is None:
+            result = "scheduled"
+            attempts = queued.attempts
+            initial_s = queued.initial_attempt_s
+            if initial_s is not None:
+                self._sli[min(attempts, _MANY_ATTEMPTS)].observe(now_s - initial_s)
+            self._tries.observe(attempts)
+            self._flushed += queued.was_flushed
+        else:
+            result = "unschedulable" if status.is_rejected else "error"
+            self._failed(decision, status)
+        key = (result, queued.info.pod.spec.scheduler_name)
+        histogram = self._attempts.get(key)
+        if histogram is None:
+            histogram = self._attempts[key] = Histogram(ATTEMPT_S)
+        histogram.observe(perf_counter() - begun_s)
+
+    def _failed(self, decision: Decision, status: Status) -> None:
+        if decision.victims:
+            self._victims.observe(len(decision.victims))
+            # Upstream takes the time when the eviction starts, and counts it as done.
+            self._scheduler("preemption_goroutines_execution_total").add("success")
+            self._scheduler("preemption_goroutines_duration_seconds").observe("success", value=0.0)
+        if not status.is_rejected:
+            found = _VOLUME_ERROR.search(status.message)
+            stage = _VOLUME_STAGES.get(found.group(1)) if found is not None else None
+            if stage is not None:
+                self._scheduler("volume_scheduling_stage_error_total").add(stage)
+
+    def plugin_error(self, plugin: str, point: str, cause: Exception) -> None:
+        return None
+
+    def problem(self, text: str) -> None:
+        return None
+
+    # -- where the time goes ----------------------------------------------------------------
+
+    def point(self, point: str, profile: str, status: str, seconds: float) -> None:
+        key = (point, status, profile)
+        histogram = self._points.get(key)
+        if histogram is None:
+            bounds = ATTEMPT_S if point == WAIT_ON_PERMIT else POINT_S
+            histogram = self._points[key] = Histogram(bounds)
+        histogram.observe(seconds)
+
+    def plugin(self, plugin: str, point: str, status: str, seconds: float) -> None:
+        key = (plugin, point, status)
+        histogram = self._plugins.get(key)
+        if histogram is None:
+            family = self._scheduler("plugin_execution_duration_seconds")
+            histogram = self._plugins[key] = family.histogram(*key)
+        histogram.observe(seconds)
+
+    def handled(self, event: Event, seconds: float) -> None:
+        """A change of the cluster was taken in."""
+        if isinstance(event, Added | Deleted):
+            thing = event.object
+        elif isinstance(event, Updated):
+            thing = event.new
+        else:
+            return
+        resource = _RESOURCES.get(type(thing))
+        if isinstance(thing, Pod):
+            assigned = thing.spec.node_name
+            resource = Resource.ASSIGNED_POD if assigned else Resource.UNSCHEDULABLE_POD
+        if resource is None:
+            return
+        key = (type(event), resource)
+        histogram = self._events.get(key)
+        if histogram is None:
+            family = self._scheduler("event_handling_duration_seconds")
+            histogram = self._events[key] = family.histogram(resource + _ACTIONS[type(event)])
+        histogram.observe(seconds)
+
+    # -- calls ------------------------------------------------------------------------------
+
+    def sender(self, host: str) -> Callable[[HttpRequest, int, float | None, float], None]:
+        """What a client of this host tells about its requests."""
+        requests = self.families["rest_client_requests_total"]
+        durations = self.families["rest_client_request_duration_seconds"]
+        delays = self.families["rest_client_rate_limiter_duration_seconds"]
+
+        def sent(request: HttpRequest, code: int, seconds: float | None, held_s: float) -> None:
+            method = request.method
+            requests.add(str(code) if code else "<error>", host, method)
+            if seconds is None:
+                return
+            durations.observe(host, method, value=seconds)
+            delays.observe(host, method, value=held_s)
+            ending = request.path[request.path.rfind("/") :]
+            call_type = _CALL_TYPES.get(ending)
+            if call_type is not None and method in ("POST", "PATCH"):
+                result = "success" if 200 <= code < 400 else "error"
+                self._called(call_type, result, seconds)
+
+        return sent
+
+    def _called(self, call_type: str, result: str, seconds: float) -> None:
+        self._scheduler("async_api_call_execution_total").add(call_type, result)
+        durations = self._scheduler("async_api_call_execution_duration_seconds")
+        durations.observe(call_type, result, value=seconds)
+
+    # -- the text ---------------------------------------------------------------------------
+
+    def text(self, machine: Machine) -> str:
+        self._collect_attempts()
+        self._collect_points()
+        self._collect_queue(machine)
+        self._collect_state(machine)
+        self._prime(machine)
+        return text_of(self.families.values())
+
+    def reset(self, machine: Machine) -> None:
+        """As DELETE /metrics: every count starts from nothing."""
+        for family in self.families.values():
+            family.clear()
+        own = (self._points, self._plugins, self._attempts, self._events)
+        for histograms in own:
+            histograms.clear()  # type: ignore[attr-defined]
+        self._sli = [Histogram(SLI_S) for _ in range(_MANY_ATTEMPTS + 1)]
+        self._flushed = 0
+        queue = machine.queue.metrics
+        for counts in (queue.incoming_pods, queue.hint_executions, queue.hint_durations):
+            counts.clear()  # type: ignore[attr-defined]
+        for family in self.families.values():
+            family.histograms = {
+                labels: histogram for labels, histogram in family.histograms.items() if not labels
+            }
+
+    def _collect_attempts(self) -> None:
+        totals = self._scheduler("schedule_attempts_total")
+        durations = self._scheduler("scheduling_attempt_duration_seconds")
+        for labels, histogram in self._attempts.items():
+            durations.histograms[labels] = histogram
+            totals.set(*labels, value=histogram.count)
+        sli = self._scheduler("pod_scheduling_sli_duration_seconds")
+        for attempts, histogram in enumerate(self._sli):
+            if any(histogram.counts):
+                label = str(attempts) if attempts < _MANY_ATTEMPTS else f"{_MANY_ATTEMPTS}+"
+                sli.histograms[label,] = histogram
+        self._scheduler("pod_scheduled_after_flush_total").set(value=self._flushed)
+
+    def _collect_points(self) -> None:
+        points = self._scheduler("framework_extension_point_duration_seconds")
+        waits = self._scheduler("permit_wait_duration_seconds")
+        preemptions = 0
+        for (point, status, profile), histogram in self._points.items():
+            if point == WAIT_ON_PERMIT:
+                waits.histograms[status,] = histogram
+                continue
+            points.histograms[point, status, profile] = histogram
+            if point == "PostFilter":
+                preemptions += histogram.count
+        self._scheduler("preemption_attempts_total").set(value=preemptions)
+
+    def _collect_queue(self, machine: Machine) -> None:
+        queue = machine.queue
+        counts = queue.metrics
+        pending = self._scheduler("pending_pods")
+        for name, count in queue.pending_counts().items():
+            pending.set(name, value=count)
+        _copy(self._scheduler("queue_incoming_pods_total"), counts.incoming_pods)
+        _copy(self._scheduler("unschedulable_pods"), counts.unschedulable_pods)
+        inflight = self._scheduler("inflight_events")
+        for event, count in counts.inflight_events.items():
+            inflight.set(event, value=count)
+        hints = self._scheduler("queueing_hint_execution_duration_seconds")
+        for labels, durations in counts.hint_durations.items():
+            histogram = hints.histogram(*labels)
+            histogram.counts, histogram.sum = durations.counts, durations.sum_s
+
+    def _collect_state(self, machine: Machine) -> None:
+        size = self._scheduler("cache_size")
+        size.set("nodes", value=len(machine.cache.nodes))
+        size.set("pods", value=machine.cache.pod_count)
+        size.set("assumed_pods", value=machine.cache.assumed_count)
+        self._scheduler("goroutines").set("binding", value=machine.binding_count)
+        asking = int(machine.is_deciding)
+        self._scheduler("goroutines").set("prioritizing_extender", value=asking)
+        self._scheduler("pending_async_api_calls").set("pod_binding", value=len(self._binding))
+
+    def _prime(self, machine: Machine) -> None:
+        """Show from the start what can be counted: a rate needs a first value, even zero."""
+        for profile in machine.frameworks:
+            for result in RESULTS:
+                self._scheduler("schedule_attempts_total").add(result, profile, amount=0)
+            for result in ("no_hint", "hint_used", "hint_not_used"):
+                self._scheduler("batch_attempts_total").add(profile, result, amount=0)
+        for stage in ("predicate", "assume", "bind"):
+            self._scheduler("volume_scheduling_stage_error_total").add(stage, amount=0)
+
+
+def keep_counts(old: QueueMetrics, new: QueueMetrics) -> None:
+    """A new queue goes on counting where the old one stopped; what waits now is counted anew."""
+    for labels, count in old.incoming_pods.items():
+        new.incoming_pods[labels] += count
+    for hint, count in old.hint_executions.items():
+        new.hint_executions[hint] += count
+    for hint, durations in old.hint_durations.items():
+        kept = new.hint_durations[hint]
+        kept.counts = [one + other for one, other in zip(kept.counts, durations.counts, strict=True)]
+        kept.sum_s += durations.sum_s
+
+
+def _copy(family: Family, counts: dict[tuple[str, str], int]) -> None:
+    for labels, count in counts.items():
+        family.set(*labels, value=count)
+
+
+def sampled_points(metrics: Metrics) -> Iterator[_Key]:
+    """The (plugin, point, status) that were timed so far; for tests and the curious."""
+    yield from metrics._plugins
