@@ -138,11 +138,12 @@ def _places(value: Any) -> list[tuple[Any, Any]]:
 
 
 kinds = pytest.mark.parametrize("kind", BODIES, ids=str)
+pytestmark = pytest.mark.slow
 
 
 @kinds
 @given(st.data())
-@settings(max_examples=60)
+@settings(max_examples=30)
 def test_a_damaged_create_is_taken_or_refused(kind: Kind, data: st.DataObject) -> None:
     store = new_store()
     body = data.draw(damaged(BODIES[kind]))
@@ -155,7 +156,7 @@ def test_a_damaged_create_is_taken_or_refused(kind: Kind, data: st.DataObject) -
 
 @kinds
 @given(st.data(), st.sampled_from(["update", "merge", "strategic", "json"]))
-@settings(max_examples=60)
+@settings(max_examples=30)
 def test_a_damaged_change_is_taken_or_refused(kind: Kind, drawn: st.DataObject, how: str) -> None:
     store = new_store()
     create(store, kind, BODIES[kind])

@@ -325,6 +325,24 @@ def test_a_failure_inside_a_batch_keeps_what_was_written() -> None:
     assert log.story == [("ADDED", "team")]
 
 
+def test_a_rehearsal_leaves_no_trace() -> None:
+    store = new_store()
+    create_pod(store, "kept")
+    log, version = Log(store), store.resource_version
+
+    with store.rehearse():
+        create_pod(store, "p")
+        bind(store, "kept")
+        delete(store, POD, "kept", 0)
+        assert get_pod(store, "p").name == "p"
+
+    assert (names(store, POD), store.resource_version) == (["kept"], version)
+    assert get_pod(store, "kept").spec.node_name == ""
+    assert log.events == []
+    create_pod(store, "p")
+    assert log.story == [("ADDED", "p")]
+
+
 def test_a_receiver_of_an_answer_that_fails_harms_nobody_else(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

@@ -1,1 +1,1 @@
-"""The room `core`: the machine, and what it decides."""
+"""Tests of the machine: the whole scheduler under virtual time, and its parts."""

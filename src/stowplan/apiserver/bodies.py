@@ -12,6 +12,7 @@ import msgspec
 
 from stowplan.apiserver import answers
 from stowplan.apiserver.updates import WITHOUT_STATUS
+from stowplan.apiserver.validation import template_labels
 from stowplan.apiserver.watches import Rest
 from stowplan.errors import BadRequest
 from stowplan.objects.base import ObjectMeta
@@ -113,12 +114,14 @@ def with_job_selector(data: dict[str, Any], uid: str) -> dict[str, Any]:
     if not isinstance(spec, dict) or spec.get("manualSelector"):
         return data
     template = spec.get("template")
-    metadata = (template.get("metadata") if isinstance(template, dict) else None) or {}
-    if not isinstance(template, dict) or not isinstance(metadata, dict):
+    if not isinstance(template, dict):
         return data
+    metadata = template.get("metadata")
+    if not isinstance(metadata, dict):
+        metadata = {}
     name = data["metadata"].get("name", "")
     labels = {
-        **(metadata.get("labels") or {}),
+        **template_labels(template),
         "batch.kubernetes.io/controller-uid": uid,
         "controller-uid": uid,
         "batch.kubernetes.io/job-name": name,

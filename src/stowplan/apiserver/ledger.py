@@ -114,6 +114,7 @@ class Ledger:
         """How many batches are open, one inside the other."""
         self._direct = journal is None
         """Writes become known at once: no journal, and no batch is open."""
+        self._rehearsing = False
         self._pending: list[tuple[Table, Change]] = []
         self._answers: list[tuple[Done, Answer]] = []
         self._unanswered = False
@@ -190,11 +191,13 @@ class Ledger:
         self.settle()
         direct, unanswered = self._direct, self._unanswered
         self._direct = False
+        self._rehearsing = True
         self._depth += 1
         try:
             yield
         finally:
             self._depth -= 1
+            self._rehearsing = False
             self._direct, self._unanswered = direct, unanswered
             pending, self._pending = self._pending, []
             self._undo(pending)
@@ -221,7 +224,7 @@ class Ledger:
 
     def settle(self) -> None:
         """Commit what an open batch has so far: a reader must not see what could be undone."""
-        if self._pending or self._answers:
+        if (self._pending or self._answers) and not self._rehearsing:
             self._flush()
 
     def _flush(self) -> None:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import msgspec
+
 from stowplan.apiserver.answers import (
     Problem,
     duplicate,
@@ -17,6 +19,7 @@ from stowplan.apiserver.answers import (
     required,
     unsupported,
 )
+from stowplan.apiserver.defaults import default_spec
 from stowplan.apiserver.validation import (
     TAINT_EFFECTS,
     label_problem,
@@ -25,6 +28,7 @@ from stowplan.apiserver.validation import (
     validate_resources,
     validate_selector,
 )
+from stowplan.objects.codec import convert
 from stowplan.objects.names import label_key_problem
 from stowplan.objects.node_selector import METADATA_NAME
 from stowplan.objects.pod import (
@@ -32,6 +36,7 @@ from stowplan.objects.pod import (
     Container,
     NodeSelectorRequirement,
     NodeSelectorTerm,
+    Pod,
     PodAffinity,
     PodAffinityTerm,
     PodSpec,
@@ -52,6 +57,17 @@ WEIGHT_MAX = 100
 
 def validate_spec(spec: PodSpec) -> list[Problem]:
     return [*_problems(spec)]
+
+
+def validate_template(template: object) -> list[Problem]:
+    """The problems of a workload's pod template, which is kept as JSON data."""
+    try:
+        pod = convert(template or {}, Pod)
+    except msgspec.ValidationError as error:
+        return [invalid("spec.template", "", str(error))]
+    labels = validate_labels(pod.metadata.labels, "metadata.labels")
+    problems = [*labels, *validate_spec(default_spec(pod.spec))]
+    return [problem._replace(field=f"spec.template.{problem.field}") for problem in problems]
 
 
 def _problems(spec: PodSpec) -> Iterator[Problem]:

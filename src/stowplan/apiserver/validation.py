@@ -229,8 +229,7 @@ def _workload(thing: Any) -> Iterator[Problem]:
             yield required("spec.selector")
         return
     yield from validate_selector(spec.selector, "spec.selector")
-    metadata = (spec.template or {}).get("metadata")
-    labels = (metadata.get("labels") if isinstance(metadata, dict) else None) or {}
+    labels = template_labels(spec.template)
     try:
         matched = compile_selector(spec.selector).matches(labels)
     except SelectorError:
@@ -239,6 +238,13 @@ def _workload(thing: Any) -> Iterator[Problem]:
         yield invalid(
             "spec.template.metadata.labels", labels, "`selector` does not match template `labels`"
         )
+
+
+def template_labels(template: Any) -> dict[str, str]:
+    """The labels of a pod template; none where they are malformed."""
+    metadata = template.get("metadata") if isinstance(template, dict) else None
+    labels = metadata.get("labels") if isinstance(metadata, dict) else None
+    return labels if isinstance(labels, dict) else {}
 
 
 def _volume(volume: PersistentVolume) -> Iterator[Problem]:

@@ -31,12 +31,13 @@ from stowplan.apiserver.ledger import Ledger, Table
 from stowplan.apiserver.owners import Ref
 from stowplan.apiserver.patch import apply_patch
 from stowplan.apiserver.pod_update import validate_pod_update
-from stowplan.apiserver.pod_validation import validate_spec
+from stowplan.apiserver.pod_validation import validate_spec, validate_template
 from stowplan.apiserver.pod_writes import BoundStatus, check_binding, patch_status
 from stowplan.apiserver.retention import EventRetention
 from stowplan.apiserver.served import with_defaults
 from stowplan.apiserver.updates import merge_update
 from stowplan.apiserver.validation import (
+    WORKLOADS,
     validate_finalizers,
     validate_meta,
     validate_object,
@@ -60,6 +61,7 @@ from stowplan.objects.workloads import (
     ReplicationController,
     RuntimeClass,
     StatefulSet,
+    WorkloadSpec,
 )
 
 NAME_ATTEMPTS_MAX = 8
@@ -172,7 +174,7 @@ class Writer:
             return Pod(api_version="v1", kind="Pod", metadata=meta, spec=spec, status=status)
         new = replace(thing, api_version=kind.api_version, kind=kind.name, metadata=meta)
         new = self._admission.admit_object(kind, default_object(new, creating=True))
-        if problems := validate_object(kind, new):
+        if problems := _object_problems(kind, new):
             raise answers.InvalidObject(kind, meta.name, problems)
         return new
 
@@ -261,6 +263,9 @@ class Writer:
         kind, version = table.kind, self._ledger.next_version()
         check_body(kind, body)
         check_identity(kind, old.metadata, body)
+        if subresource == "resize":
+            # Only a part of the body is used: refuse it first if it is malformed.
+            self._split(kind, body)
         data = merge_update(kind, subresource, body, current)
         new, rest = self._split(kind, with_defaults(kind, data))
         new = self._default(new)
@@ -297,7 +302,7 @@ class Writer:
                     before, after = views[0].get("spec", {}), views[1].get("spec", {})
                     problems += validate_pod_update(after, before)
             else:
-                problems += validate_object(kind, new)
+                problems += _object_problems(kind, new)
                 problems += validate_object_update(kind, new, old)
         if problems:
             raise answers.InvalidObject(kind, old.name, problems)
@@ -467,6 +472,13 @@ class Writer:
         if thing is None:
             raise answers.not_found(kind, name)
         return table, thing
+
+
+def _object_problems(kind: Kind, thing: KubeObject) -> list[answers.Problem]:
+    problems = validate_object(kind, thing)
+    if kind.struct in WORKLOADS:
+        problems += validate_template(getattr(thing, "spec", WorkloadSpec()).template)
+    return problems
 
 
 def view(kind: Kind, thing: KubeObject, rest: Rest) -> dict[str, Any]:

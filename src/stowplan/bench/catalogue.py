@@ -68,8 +68,6 @@ def main_workload(case: Sequence[Workload]) -> Workload:
 def resized(
     workload: Workload, *, nodes: int | None, pods: int | None, init_pods: int | None
 ) -> Workload:
-    changes: dict[str, Value] = {}
-    for name, value in ((NODES, nodes), (PODS, pods), (INIT_PODS, init_pods)):
-        if value is not None:
-            changes[name] = value
+    asked = {NODES: nodes, PODS: pods, INIT_PODS: init_pods}
+    changes: dict[str, Value] = {name: n for name, n in asked.items() if n is not None}
     return workload.with_params(changes) if changes else workload

@@ -16,12 +16,14 @@ from stowplan.clock import Clock, RealClock, VirtualClock
 from stowplan.runtime.embedded import Timers
 
 SLEEP_S_MAX = 0.05
+LOOK_S = 0.005
 
 Holds = Callable[[], bool]
 
 
 class Engine(Protocol):
-    clock: Clock
+    @property
+    def clock(self) -> Clock: ...
 
     def call_later(self, delay_s: float, action: Callable[[], None]) -> object: ...
 
@@ -73,6 +75,17 @@ class LoopTime:
     def call_later(self, delay_s: float, action: Callable[[], None]) -> None:
         self._loop.call_later(max(0.0, delay_s), action)
 
+    def run(self, finished: Holds) -> None:
+        raise AssertionError("an event loop is not run from within")
+
     async def go_on(self, finished: Holds) -> None:
-        while not finished():
-            await asyncio.sleep(0.005)
+        over = asyncio.Event()
+
+        def look() -> None:
+            if finished():
+                over.set()
+            else:
+                self._loop.call_later(LOOK_S, look)
+
+        look()
+        await over.wait()

@@ -35,9 +35,9 @@ def flame_graph(stacks: Mapping[Stack, int], title: str) -> str:
     root = _tree(stacks)
     depth = _depth(root)
     height = HEADER + depth * ROW + MARGIN
+    size = f'width="{WIDTH}" height="{height}" viewBox="0 0 {WIDTH} {height}"'
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" '
-        f'viewBox="0 0 {WIDTH} {height}" font-family="monospace" font-size="11">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="monospace" font-size="11">',
         f'<rect width="{WIDTH}" height="{height}" fill="#fffdf8"/>',
         f'<text x="{MARGIN}" y="21" font-size="14">{escape(title)}: {root.looks} looks</text>',
     ]

@@ -46,30 +46,30 @@ _COUNTED_ONCE = ("createAny", "updateAny")
 
 class MetricSelector(Strict, frozen=True):
     name: str = "SchedulingThroughput"
-    labels: dict[str, str] = {}
+    labels: dict[str, str] = msgspec.field(default_factory=dict)
     data_bucket: str = "Average"
     expect_lower: bool = False
 
 
 class _Workload(Strict, frozen=True):
     name: str
-    params: dict[str, Value] = {}
-    labels: list[str] = []
+    params: dict[str, Value] = msgspec.field(default_factory=dict)
+    labels: list[str] = msgspec.field(default_factory=list)
     threshold: float | dict[str, float] = 0.0
     threshold_metric_selector: MetricSelector | None = None
-    feature_gates: dict[str, bool] = {}
+    feature_gates: dict[str, bool] = msgspec.field(default_factory=dict)
 
 
 class _Case(Strict, frozen=True):
     name: str
     workload_template: list[Op]
     workloads: list[_Workload]
-    feature_gates: dict[str, bool] = {}
+    feature_gates: dict[str, bool] = msgspec.field(default_factory=dict)
     default_pod_template_path: str = ""
     scheduler_config_path: str = ""
-    metrics_collector_config: dict[str, Any] = {}
+    metrics_collector_config: dict[str, Any] = msgspec.field(default_factory=dict)
     default_threshold_metric_selector: MetricSelector | None = None
-    labels: list[str] = []
+    labels: list[str] = msgspec.field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +226,9 @@ def _op_problem(op: Op) -> str:
         if not param.startswith("$") or len(param) < 2:
             return f"{_camel(name)} must be `$` and a parameter's name, not {param!r}"
         if getattr(op, name.removesuffix(_PARAM_SUFFIX)):
-            return f"{_camel(name)} and {_camel(name.removesuffix(_PARAM_SUFFIX))} exclude each other"
+            return (
+                f"{_camel(name)} and {_camel(name.removesuffix(_PARAM_SUFFIX))} exclude each other"
+            )
     match op:
         case CreateNodes():
             return _nodes_problem(op)

@@ -14,6 +14,7 @@ from array import array
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from math import ceil
 from typing import Any
 
@@ -246,8 +247,7 @@ class Meter:
         totals, step = [0, *self._picture], ceil(len(self._picture) / PICTURE_POINTS_MAX) or 1
         totals = totals[::step]
         span_s = PICTURE_S * step
-        pairs = zip(totals, totals[1:], strict=False)
-        return [round((after - before) / span_s, 1) for before, after in pairs], span_s
+        return [round((after - before) / span_s, 1) for before, after in pairwise(totals)], span_s
 
 
 def describe(found: Measurement, attempts: AttemptTimes) -> dict[str, Any]:

@@ -108,7 +108,9 @@ def _node(act: Act, op: CreateNodes, number: int) -> tuple[str, Any]:
         values = op.label_node_prepare_strategy.label_values
         labels[op.label_node_prepare_strategy.label_key] = values[number % len(values)]
     if op.unique_node_label_strategy is not None:
-        labels[op.unique_node_label_strategy.label_key] = f"{act.stage.random.getrandbits(128):032x}"
+        labels[op.unique_node_label_strategy.label_key] = (
+            f"{act.stage.random.getrandbits(128):032x}"
+        )
     if op.node_allocatable_strategy is not None:
         allocatable = status.get("allocatable") or status.get("capacity", {})
         added = op.node_allocatable_strategy.node_allocatable
@@ -123,9 +125,7 @@ def _csi_node(op: CreateNodes, name: str) -> CSINode:
     strategy = op.node_allocatable_strategy
     assert strategy is not None
     drivers = [
-        CSINodeDriver(
-            name=driver, node_id=name, allocatable=VolumeNodeResources(count=limit.count)
-        )
+        CSINodeDriver(name=driver, node_id=name, allocatable=VolumeNodeResources(count=limit.count))
         for driver, limit in strategy.csi_node_allocatable.items()
     ]
     migrated = ",".join(strategy.migrated_plugins)

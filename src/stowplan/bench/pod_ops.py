@@ -137,5 +137,8 @@ def _with_own_source(spec: dict[str, Any], volume: str) -> dict[str, Any]:
     if "csi" in spec:
         return {**spec, "csi": {**spec["csi"], "volumeHandle": volume}}
     if "awsElasticBlockStore" in spec:
-        return {**spec, "awsElasticBlockStore": {**spec["awsElasticBlockStore"], "volumeID": volume}}
+        return {
+            **spec,
+            "awsElasticBlockStore": {**spec["awsElasticBlockStore"], "volumeID": volume},
+        }
     return spec

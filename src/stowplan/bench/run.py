@@ -2,15 +2,16 @@
 
 The whole scheduler works on the embedded cluster, in one thread and without an event loop: pods
 are created in the store, seen through informers, queued, scheduled with every node evaluated,
-bound, and confirmed by the watch, with decisions and events on.  `run_workload` is what the
-command calls; `cluster_run` does the same on a real cluster.
+bound, and confirmed by the watch, with decisions, events and metrics on.  `run_workload` is what
+the command calls; `cluster_run` does the same on a real cluster.
 """
 
 from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
@@ -18,20 +19,24 @@ from typing import Any
 from stowplan.apiserver.store import Store
 from stowplan.bench import phases
 from stowplan.bench.engine import Engine, RealTime
+from stowplan.bench.histograms import summaries
 from stowplan.bench.language import Workload
 from stowplan.bench.making import Act, Maker
-from stowplan.bench.measure import AttemptTimes, Meter, describe
+from stowplan.bench.measure import AttemptTimes, Measurement, Meter, describe
 from stowplan.bench.memory_use import peak_rss_mib, reset_peak
 from stowplan.bench.ops import carry_out
 from stowplan.bench.sampler import Sampler
 from stowplan.bench.stage import Stage, Steps
 from stowplan.bench.yardstick import Yardstick, mean, measure_yardstick
+from stowplan.cluster.port import Cluster
 from stowplan.config import GATES, FeatureGates, SchedulerConfig, load_config
 from stowplan.core.attempts import AttemptLog
+from stowplan.core.machine import Machine
 from stowplan.errors import InputError, StowplanError
 from stowplan.runtime.driver import Driver
-from stowplan.runtime.embedded import connect_scheduler
+from stowplan.runtime.event_recorder import EventRecorder
 from stowplan.runtime.memory import tune_collector
+from stowplan.runtime.metrics import Metrics
 
 TIME_S_MAX = 30 * 60.0
 PROGRESS_S = 0.1
@@ -53,20 +58,34 @@ class Options:
 class Performance:
     """A workload being played: the ops one after the other, the scheduler beside them."""
 
-    def __init__(self, workload: Workload, stage: Stage, driver: Driver, meter: Meter) -> None:
+    def __init__(
+        self, workload: Workload, stage: Stage, driver: Driver, meter: Meter, metrics: Metrics
+    ) -> None:
         self._workload = workload
         self._stage = stage
         self._driver = driver
         self._meter = meter
+        self._metrics = metrics
         self._kept_before: dict[str, int] = {}
-        self.error: Exception | None = None
+        self._pauses = _Pauses()
+        self.error: BaseException | None = None
         self.finished = False
+        stage.explain = self._explain
         meter.on_measuring = self._measuring
+        driver.on_failure = self._done
 
     def start(self) -> None:
         self._driver.start()
         self._stage.open()
         self._stage.play(self._ops(), self._done)
+
+    @contextmanager
+    def watching_pauses(self) -> Iterator[None]:
+        gc.callbacks.append(self._pauses)
+        try:
+            yield
+        finally:
+            gc.callbacks.remove(self._pauses)
 
     def _ops(self) -> Steps[None]:
         while not self._driver.synced:
@@ -78,13 +97,19 @@ class Performance:
             if self._stage.failure is not None:
                 raise self._stage.failure
 
-    def _done(self, error: Exception | None) -> None:
+    def _done(self, error: BaseException | None) -> None:
         self._stage.ended = True
         self.error = error
         self.finished = True
 
     def _measuring(self) -> None:
         self._kept_before = self._kept_now()
+        self._metrics.reset(self._driver.machine)
+        self._pauses.seconds = 0.0
+
+    def _explain(self, key: str) -> str:
+        decision = self._driver.machine.decision_of(key)
+        return decision.full_message if decision is not None else ""
 
     def _kept_now(self) -> dict[str, int]:
         """How often kept answers could be used, over all profiles."""
@@ -92,7 +117,7 @@ class Performance:
         names = ("hits", "misses", "rows_asked")
         return {name: sum(getattr(each.kept, name) for each in frameworks) for name in names}
 
-    def kept(self, pods: int) -> dict[str, float]:
+    def _kept(self, pods: int) -> dict[str, float]:
         found = {
             name: count - self._kept_before.get(name, 0) for name, count in self._kept_now().items()
         }
@@ -102,20 +127,68 @@ class Performance:
             "rows_asked_per_pod": round(found["rows_asked"] / pods, 2) if pods else 0.0,
         }
 
+    def result(self, sampler: Sampler | None) -> Result:
+        if self.error is not None:
+            raise self.error
+        if not self._meter.done:
+            raise StowplanError("nothing was measured", where=self._workload.full_name)
+        found = self._meter.done[-1]
+        result: Result = {"workload": self._workload.full_name}
+        result |= describe(found, self._meter.attempts)
+        result["phases_us"], result["plugins_us"] = spent(sampler, found)
+        result["kept"] = self._kept(found.pods)
+        result["gc_s"] = round(self._pauses.seconds, 4)
+        machine = self._driver.machine
+        result["inflight_events"] = sum(machine.queue.metrics.inflight_events.values())
+        result["histograms"] = summaries(self._metrics, machine)
+        if self._workload.threshold:
+            result |= _threshold(self._workload, result)
+        return result
+
+
+def spent(sampler: Sampler | None, found: Measurement) -> tuple[dict[str, float], dict[str, float]]:
+    """Microseconds per pod, by phase and by plugin."""
+    stacks = sampler.stacks if sampler is not None else {}
+    looks = phases.phases(stacks)
+    total = sum(looks.values()) - looks[phases.WAITING]
+    by_plugin = phases.plugins(stacks)
+    return (
+        phases.per_pod_us(looks, found.cpu_s, found.pods, total),
+        phases.per_pod_us(by_plugin, found.cpu_s, found.pods, total),
+    )
+
 
 class _Pauses:
-    """Time spent in the garbage collector."""
+    """Time spent in the garbage collector while measuring."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
         self._started_s = 0.0
-        self.recording = False
 
     def __call__(self, phase: str, info: dict[str, int]) -> None:
         if phase == "start":
             self._started_s = time.perf_counter()
-        elif self.recording:
+        else:
             self.seconds += time.perf_counter() - self._started_s
+
+
+def connect(
+    cluster: Cluster, engine: Engine, config: SchedulerConfig, attempts: AttemptTimes, seed: int
+) -> tuple[Driver, Metrics]:
+    """The scheduler as it is in service, with its metrics on, and our own stopwatch beside them."""
+    metrics = Metrics(Random(seed))
+    machine = Machine(
+        config, random=Random(seed), recorder=metrics, log=AttemptLog(metrics, attempts)
+    )
+    driver = Driver(
+        machine,
+        cluster,
+        clock=engine.clock,
+        call_later=engine.call_later,
+        recorder=EventRecorder(cluster, engine.clock),
+        random=Random(seed),
+    )
+    return driver, metrics
 
 
 def run_workload(
@@ -123,7 +196,8 @@ def run_workload(
 ) -> Result:
     """Play the workload on an embedded cluster, and say how it went."""
     options = options or Options()
-    engine = engine or RealTime()
+    if engine is None:
+        engine = RealTime()
     config, ignored = scheduler_config(workload)
     reset_peak()
     before = measure_yardstick() if options.yardstick else None
@@ -131,35 +205,20 @@ def run_workload(
         tune_collector()
     store = Store(engine.clock, seed=options.seed)
     attempts = AttemptTimes()
-    driver = connect_scheduler(
-        store,
-        engine.clock,
-        engine.call_later,
-        config=config,
-        seed=options.seed,
-        log=AttemptLog(attempts),
-    )
-    stage = Stage(
-        store, engine.clock, engine.call_later, Random(options.seed), explain=_explainer(driver)
-    )
+    driver, metrics = connect(store, engine, config, attempts, options.seed)
+    stage = Stage(store, engine.clock, engine.call_later, Random(options.seed))
     meter = Meter(stage, attempts, options.sampler, settle=options.tune)
-    performance = Performance(workload, stage, driver, meter)
+    performance = Performance(workload, stage, driver, meter, metrics)
     show_progress(engine, meter, performance, options)
-    pauses = _Pauses()
-    gc.callbacks.append(pauses)
-    try:
+    with performance.watching_pauses():
         performance.start()
-        pauses.recording = True
         engine.run(_finished(performance, engine))
-    finally:
-        gc.callbacks.remove(pauses)
-        gc.unfreeze()
     peak_mib = peak_rss_mib()
+    if options.tune:
+        gc.unfreeze()
     after = measure_yardstick() if options.yardstick else None
-    result = summarize(workload, performance, meter, options)
+    result = performance.result(options.sampler)
     result["peak_rss_mib"] = peak_mib
-    result["gc_s"] = round(pauses.seconds, 3)
-    result["inflight_events"] = sum(driver.machine.queue.metrics.inflight_events.values())
     if ignored:
         result["gates_ignored"] = ignored
     if before is not None and after is not None:
@@ -168,30 +227,9 @@ def run_workload(
     return result
 
 
-def summarize(
-    workload: Workload, performance: Performance, meter: Meter, options: Options
-) -> Result:
-    if performance.error is not None:
-        raise performance.error
-    if not meter.done:
-        raise StowplanError("nothing was measured", where=workload.full_name)
-    found = meter.done[-1]
-    result: Result = {"workload": workload.full_name, **describe(found, meter.attempts)}
-    result["kept"] = performance.kept(found.pods)
-    stacks = options.sampler.stacks if options.sampler is not None else {}
-    looks = phases.phases(stacks)
-    total = sum(looks.values()) - looks[phases.WAITING]
-    result["phases_us"] = phases.per_pod_us(looks, found.cpu_s, found.pods, total)
-    by_plugin = phases.plugins(stacks)
-    result["plugins_us"] = phases.per_pod_us(by_plugin, found.cpu_s, found.pods, total)
-    if workload.threshold:
-        result |= _threshold(workload, result)
-    return result
-
-
 def _threshold(workload: Workload, result: Result) -> Result:
     """Upstream's own gate; of a run too short for its rules the rate over all is taken."""
-    value = (result["throughput"] or {}).get("average", result["pods_per_s"])
+    value: float = (result["throughput"] or {}).get("average", result["pods_per_s"])
     lower = workload.selector.expect_lower
     passed = value < workload.threshold if lower else value > workload.threshold
     return {"threshold": workload.threshold, "threshold_passed": passed}
@@ -226,9 +264,7 @@ def scheduler_config(
     return load_config(profile, gates=gates), ignored
 
 
-def show_progress(
-    engine: Engine, meter: Meter, performance: Performance, options: Options
-) -> None:
+def show_progress(engine: Engine, meter: Meter, performance: Performance, options: Options) -> None:
     progress = options.progress
     if progress is None:
         return
@@ -251,11 +287,3 @@ def _finished(performance: Performance, engine: Engine) -> Callable[[], bool]:
         return performance.finished
 
     return finished
-
-
-def _explainer(driver: Driver) -> Callable[[str], str]:
-    def explain(key: str) -> str:
-        decision = driver.machine.decision_of(key)
-        return decision.full_message if decision is not None else ""
-
-    return explain

@@ -46,7 +46,7 @@ class Sampler:
         signal.signal(number, self._before)
 
     def _look(self, number: int, frame: FrameType | None) -> None:
-        codes = []
+        codes: list[CodeType] = []
         while frame is not None and len(codes) < FRAMES_MAX:
             codes.append(frame.f_code)
             frame = frame.f_back
@@ -55,7 +55,9 @@ class Sampler:
 
 def _free_timer() -> tuple[int, int] | None:
     """The timer and its signal; the one of real time is finer, but somebody may be using it."""
-    if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "setitimer"):
+    if threading.current_thread() is not threading.main_thread() or not hasattr(
+        signal, "setitimer"
+    ):
         return None
     if signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0):
         return signal.ITIMER_REAL, signal.SIGALRM

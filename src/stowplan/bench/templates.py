@@ -303,9 +303,7 @@ class Stencil:
 def _maker(data: Any, marks: dict[str, Expression]) -> Maker:
     if isinstance(data, dict):
         pairs = [(_maker(key, marks), _maker(value, marks)) for key, value in data.items()]
-        return lambda index, count: {
-            key(index, count): value(index, count) for key, value in pairs
-        }
+        return lambda index, count: {key(index, count): value(index, count) for key, value in pairs}
     if isinstance(data, list):
         items = [_maker(item, marks) for item in data]
         return lambda index, count: [item(index, count) for item in items]

@@ -72,8 +72,7 @@ class _Nodes:
         """The same for one row, in plain numbers: arrays of one are slower."""
         cpu, memory, pods = (float(column[row]) for column in self.allocatable)
         used = [
-            float(column[row]) + amount
-            for column, amount in zip(self.requested, _POD, strict=True)
+            float(column[row]) + amount for column, amount in zip(self.requested, _POD, strict=True)
         ]
         if used[0] > cpu or used[1] > memory or used[2] > pods:
             self.score[row] = -1.0
@@ -130,5 +129,6 @@ def measure_yardstick(node_count: int = NODES, rounds: int = ROUNDS) -> Yardstic
 def mean(*sticks: Yardstick) -> Yardstick:
     count = len(sticks)
     return Yardstick(
-        sum(stick.every_row for stick in sticks) / count, sum(stick.kept for stick in sticks) / count
+        sum(stick.every_row for stick in sticks) / count,
+        sum(stick.kept for stick in sticks) / count,
     )

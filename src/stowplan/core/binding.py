@@ -23,7 +23,7 @@ from stowplan.framework.errors import PluginFailed, describe, point_failed
 from stowplan.framework.plugin import PreFlight
 from stowplan.framework.runtime import Framework
 from stowplan.framework.status import Code, Status
-from stowplan.framework.timing import SUCCESS
+from stowplan.framework.timing import SUCCESS, WAIT_ON_PERMIT
 from stowplan.state.pod_info import PodInfo
 
 
@@ -112,6 +112,9 @@ def _bind_pod(binding: Binding, waiting: WaitingPod | None) -> Generator[Any, An
         binding.announce(pod, node)
     if waiting is not None:
         status: Status | None = yield Suspend(waiting.wait)
+        waited_s = binding.stepper.now_s - waiting.since_s
+        label = SUCCESS if status is None else status.code.label
+        framework.recorder.point(WAIT_ON_PERMIT, framework.profile, label, waited_s)
         if status is not None:
             return _permit_failed(status)
     binding.done(pod.uid)

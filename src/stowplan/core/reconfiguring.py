@@ -25,7 +25,11 @@ def carry_over(
 ) -> None:
     """`machine` has its new frameworks and its new, empty queue already."""
     _keep_preemptions(old_frameworks, machine.frameworks)
+    for name, framework in machine.frameworks.items():
+        if name in old_frameworks:
+            framework.tallies.update(old_frameworks[name].tallies)
     queue = machine.queue
+    queue.metrics.go_on_from(old_queue.metrics)
     for queued in old_queue.waiting():
         if machine.is_ours(queued.info.pod):
             queue.adopt(queued)

@@ -136,15 +136,15 @@ class LocalAnswers:
         self.passed[rows] = (first == 0) & table.alive[rows]
         self._passed_rows = None
         total = np.zeros(length, np.int64)
-        for plugin in self._scores:
-            scores = plugin.score_nodes(cycle, pod, table, rows)
-            self.raw[plugin.name][rows] = scores
-            if plugin.name in self.has_raw:
-                self.has_raw[plugin.name] |= bool(scores.any())
+        for scorer in self._scores:
+            scores = scorer.score_nodes(cycle, pod, table, rows)
+            self.raw[scorer.name][rows] = scores
+            if scorer.name in self.has_raw:
+                self.has_raw[scorer.name] |= bool(scores.any())
             else:
-                total += self._weights[plugin.name] * scores
+                total += self._weights[scorer.name] * scores
             if recorder is not None:
-                started_s = _note(recorder, plugin.name, "Score", started_s)
+                started_s = _note(recorder, scorer.name, "Score", started_s)
         self.sum[rows] = total
 
     def _ask_one(self, cycle: Cycle, pod: PodInfo, table: NodeTable, row: int) -> None:
@@ -165,9 +165,9 @@ class LocalAnswers:
             self.first[row] = self.why[row] = 0
         self._set_passed(row, status is None)
         total = 0
-        for plugin in self._scores:
-            name = plugin.name
-            score = plugin.score_node(cycle, pod, info)
+        for scorer in self._scores:
+            name = scorer.name
+            score = scorer.score_node(cycle, pod, info)
             if name not in self.has_raw:
                 total += self._weights[name] * score
             elif score:

@@ -28,6 +28,19 @@ class PreFilterStep:
     """Whether the plugin must be asked each time."""
 
 
+@dataclass(slots=True)
+class Tally:
+    """Which plugins have a say under plans alike, and how often it came to that: for metrics."""
+
+    pre_filters: tuple[str, ...]
+    filters: tuple[str, ...]
+    pre_scores: tuple[str, ...]
+    scores: tuple[str, ...]
+    pre_filtered: int = 0
+    filtered: int = 0
+    scored: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
     node_count: int
@@ -45,5 +58,6 @@ class Plan:
     cluster_filters: tuple[tuple[int, Any], ...]
     local_scores: tuple[Any, ...]
     cluster_scores: tuple[Any, ...]
+    tally: Tally
     score_error: PluginFailed | None
     """A node-local PreScore that fails: an error once there are nodes to score, not before."""

@@ -27,7 +27,7 @@ from stowplan.framework.findings import Feasible, KeptScores, PreFilterVerdict, 
 from stowplan.framework.handle import Handle
 from stowplan.framework.kept import KeptAnswers, LocalAnswers
 from stowplan.framework.one_by_one import filter_one_by_one, score_one_by_one
-from stowplan.framework.plan import Plan, PreFilterStep
+from stowplan.framework.plan import Plan, PreFilterStep, Tally
 from stowplan.framework.plugin import PluginSet, PreFilterResult
 from stowplan.framework.status import (
     MAX_NODE_SCORE,
@@ -67,6 +67,8 @@ class Framework:
         )
         self._pre_score = {_name(p): p for p in plugins.pre_score}
         self._flat: dict[str, int] = {}
+        self.tallies: dict[tuple[tuple[str, ...], ...], Tally] = {}
+        """How often each set of plugins was asked."""
         handle.framework = self
 
     # -- the plan ---------------------------------------------------------------------------
@@ -97,6 +99,7 @@ class Framework:
                 steps.append(PreFilterStep(plugin, name))
         filters = [(n, p) for n, p in enumerate(self.plugins.filter, 1) if p.name not in skipped]
         local_scores, score_error = self._local_scores(cycle, pod, signed)
+        cluster_scores = tuple(p for p in self.plugins.score if id(p) not in signed)
         return Plan(
             self.handle.nodes.node_count,
             signature,
@@ -106,9 +109,21 @@ class Framework:
             tuple((n, plugin) for n, plugin in filters if id(plugin) in signed),
             tuple((n, plugin) for n, plugin in filters if id(plugin) not in signed),
             local_scores,
-            tuple(plugin for plugin in self.plugins.score if id(plugin) not in signed),
+            cluster_scores,
+            self._tally(skipped, (*local_scores, *cluster_scores)),
             score_error,
         )
+
+    def _tally(self, skipped: set[str], scores: tuple[Any, ...]) -> Tally:
+        """One for all plans that ask the same plugins; there are few such sets."""
+        pre_filters = tuple(_name(p) for p in self.plugins.pre_filter if _name(p) not in skipped)
+        filters = tuple(name for name in self.filter_names if name not in skipped)
+        names = tuple(plugin.name for plugin in scores)
+        pre_scores = tuple(name for name in names if name in self._pre_score)
+        key = (pre_filters, filters, names)
+        if key not in self.tallies:
+            self.tallies[key] = Tally(pre_filters, filters, pre_scores, names)
+        return self.tallies[key]
 
     @staticmethod
     def _concerns(plugin: Any, pod: PodInfo) -> bool:
@@ -162,6 +177,7 @@ class Framework:
 
     def _pre_filter(self, cycle: Cycle, pod: PodInfo) -> PreFilterVerdict:
         plan = self.plan_of(pod)
+        plan.tally.pre_filtered += 1
         cycle.data.update(plan.data)
         cycle.skip_filter = plan.skipped
         narrowed: dict[str, frozenset[str]] = {}
@@ -230,7 +246,9 @@ class Framework:
             candidates[table.rows_of(nodes)] = True
             mask = mask & candidates
         found = Feasible(mask, answers, [], candidates=candidates)
-        for number, plugin in self.plan_of(pod).cluster_filters:
+        plan = self.plan_of(pod)
+        plan.tally.filtered += 1
+        for number, plugin in plan.cluster_filters:
             if plugin.name in cycle.skip_filter:
                 continue
             verdict = self._filter_all(cycle, pod, plugin, found)
@@ -277,11 +295,11 @@ class Framework:
         return answers
 
     def _blame(self, cycle: Cycle, pod: PodInfo, cause: Exception) -> PluginFailed:
-        """Find out which node-local plugin raised, and where: the traceback knows its `self`."""
+        """Say which node-local plugin raised, and at what."""
         plugins = (*self.plugins.filter, *self.plugins.score)
-        name, method = culprit(cause, {id(plugin): plugin.name for plugin in plugins})
-        failed = score_failed if method.startswith("score_") else filter_failed
-        return failed(name or "unknown", describe(cause))
+        name, scoring = culprit(cause, {id(plugin): plugin.name for plugin in plugins})
+        failed = score_failed if scoring else filter_failed
+        return failed(name, describe(cause))
 
     # -- Filter, one node -------------------------------------------------------------------
 
@@ -392,6 +410,7 @@ class Framework:
         if not self.plugins.score:
             return ScoreBoard(rows, np.ones(len(rows), np.int64), {})
         plan = self.plan_of(pod)
+        plan.tally.scored += 1
         started_s, point, label = self.recorder.now(), "PreScore", ERROR
         try:
             if plan.score_error is not None:

@@ -13,6 +13,9 @@ from typing import Protocol
 SUCCESS = "Success"
 ERROR = "Error"
 
+WAIT_ON_PERMIT = "WaitOnPermit"
+"""A point only in name: how long a pod waited to be let go, by the scheduler's own clock."""
+
 
 class Recorder(Protocol):
     sampled: bool

@@ -62,6 +62,18 @@ class QueueMetrics:
         self.hint_durations: defaultdict[HintKey, Histogram] = defaultdict(Histogram)
         """`queueing_hint_execution_duration_seconds`; empty unless the queue was given a timer."""
 
+    def go_on_from(self, old: QueueMetrics) -> None:
+        """Count on where another queue stopped; what waits now is counted anew."""
+        for labels, count in old.incoming_pods.items():
+            self.incoming_pods[labels] += count
+        for hint, count in old.hint_executions.items():
+            self.hint_executions[hint] += count
+        for hint, durations in old.hint_durations.items():
+            ours = self.hint_durations[hint]
+            pairs = zip(ours.counts, durations.counts, strict=True)
+            ours.counts = [one + other for one, other in pairs]
+            ours.sum_s += durations.sum_s
+
     def raise_unschedulable(self, plugins: frozenset[str], profile: str) -> None:
         for plugin in plugins:
             self.unschedulable_pods[plugin, profile] += 1

@@ -110,7 +110,7 @@ def _alt_name(name: str) -> bytes:
 
 
 def _multiply(factor: int, point: _Point) -> _Point:
-    """Double and add.  Its time may tell about the factor, but nobody measures it: one run, once."""
+    """Double and add.  Its time tells about the factor, but it runs once, unmeasured."""
     total: _Point | None = None
     while factor:
         if factor & 1:

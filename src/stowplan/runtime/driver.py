@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from functools import partial
 from random import Random
+from time import perf_counter
 from typing import Protocol
 
 from stowplan.clock import Clock
@@ -115,6 +116,8 @@ class Driver:
         self.on_failure: Callable[[BaseException], None] | None = None
         self.informers = {kind: self._informer(kind, options) for kind, options in WATCHED}
         self.on_effect: Callable[[Effect], None] | None = None
+        self.on_handled: Callable[[Event, float], None] | None = None
+        """Told of everything that came in, and how many seconds it took to take it in."""
 
     # -- life -------------------------------------------------------------------------------
 
@@ -212,13 +215,22 @@ class Driver:
         cycles = 0
         while True:
             while self._inbox:
-                self._carry_out(machine.handle(self._inbox.popleft(), now()))
+                self._handle(self._inbox.popleft())
             if cycles == CYCLES_PER_TURN or not (machine.has_work and self._active and self.synced):
                 break
             cycles += 1
             self._carry_out(machine.handle(_SCHEDULE_NEXT, now()))
         self._recorder.flush()
         return cycles == CYCLES_PER_TURN
+
+    def _handle(self, event: Event) -> None:
+        if self.on_handled is None:
+            self._carry_out(self.machine.handle(event, self._clock.now()))
+            return
+        started_s = perf_counter()
+        effects = self.machine.handle(event, self._clock.now())
+        self.on_handled(event, perf_counter() - started_s)
+        self._carry_out(effects)
 
     def _plan_tick(self) -> None:
         due_s = self.machine.next_wakeup_s()

@@ -101,13 +101,6 @@ class Family:
     def observe(self, *labels: str, value: float) -> None:
         self.histogram(*labels).observe(value)
 
-    def clear(self) -> None:
-        """Back to nothing; histograms that somebody holds go on counting from there."""
-        self.values.clear()
-        for histogram in self.histograms.values():
-            histogram.counts[:] = [0] * len(histogram.counts)
-            histogram.sum = 0.0
-
     def lines(self) -> Iterator[str]:
         spec = self.spec
         yield f"# HELP {spec.name} [{spec.level}] {spec.help}\n"

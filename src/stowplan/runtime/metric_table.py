@@ -156,8 +156,8 @@ STATE: tuple[Spec, ...] = (
         _GAUGE,
         "queue",
         _STABLE,
-        "Pods that wait: 'active' to be tried, 'backoff' for a while, 'unschedulable' for a change, "
-        "'gated' to be let in.",
+        "Pods that wait: 'active' for their turn, 'backoff' for a while, 'unschedulable' for a "
+        "change in the cluster, 'gated' to be let in.",
     ),
     _scheduler(
         "queue_incoming_pods_total",

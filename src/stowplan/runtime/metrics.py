@@ -11,7 +11,9 @@ Made by `runtime.live`, shown by `runtime.server`.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Callable, Iterable
 from random import Random
 from time import perf_counter
 
@@ -21,6 +23,7 @@ from stowplan.core.machine import Machine
 from stowplan.core.messages import Added, Deleted, Event, Updated
 from stowplan.framework.events import Resource
 from stowplan.framework.status import Status
+from stowplan.framework.timing import WAIT_ON_PERMIT
 from stowplan.objects.base import KubeObject
 from stowplan.objects.kinds import (
     CSI_DRIVER,
@@ -34,15 +37,11 @@ from stowplan.objects.kinds import (
 )
 from stowplan.objects.pod import Pod
 from stowplan.queue import QueuedPod
-from stowplan.queue.metrics import QueueMetrics
-from stowplan.runtime.exposition import Family, Histogram, text_of
+from stowplan.runtime.exposition import Family, Histogram, Labels, Spec, text_of
 from stowplan.runtime.metric_table import ATTEMPT_S, POINT_S, RESULTS, SLI_S, SPECS
 
 SAMPLED_SHARE = 0.1
 """Of the cycles, those in which plugins are timed one by one."""
-
-WAIT_ON_PERMIT = "WaitOnPermit"
-"""An extension point only in name: its time goes to a metric of its own."""
 
 _MANY_ATTEMPTS = 15
 
@@ -79,6 +78,10 @@ class Metrics:
         self._begun_s = 0.0
         self._binding: dict[str, float] = {}
         """uid -> when its attempt began, for pods on their way to a node."""
+        self._start()
+
+    def _start(self) -> None:
+        self.families |= {spec.name: Family(spec) for spec in SPECS if _is_counted(spec)}
         self._points: dict[_Key, Histogram] = {}
         self._plugins: dict[_Key, Histogram] = {}
         self._attempts: dict[tuple[str, str], Histogram] = {}
@@ -86,11 +89,9 @@ class Metrics:
         self._algorithm = self._scheduler("scheduling_algorithm_duration_seconds").histogram()
         self._tries = self._scheduler("pod_scheduling_attempts").histogram()
         self._victims = self._scheduler("preemption_victims").histogram()
+        self._scheduler("podgroup_scheduling_algorithm_duration_seconds").histogram()
         self._sli = [Histogram(SLI_S) for _ in range(_MANY_ATTEMPTS + 1)]
         self._flushed = 0
-        self._scheduler("pod_scheduled_after_flush_total").add(amount=0)
-        self._scheduler("preemption_attempts_total").add(amount=0)
-        self._scheduler("podgroup_scheduling_algorithm_duration_seconds").histogram()
 
     def _scheduler(self, name: str) -> Family:
         return self.families[f"scheduler_{name}"]
@@ -148,12 +149,14 @@ class Metrics:
     # -- where the time goes ----------------------------------------------------------------
 
     def point(self, point: str, profile: str, status: str, seconds: float) -> None:
-        key = (point, status, profile)
-        histogram = self._points.get(key)
-        if histogram is None:
+        try:
+            histogram = self._points[point, status, profile]
+        except KeyError:
             bounds = ATTEMPT_S if point == WAIT_ON_PERMIT else POINT_S
-            histogram = self._points[key] = Histogram(bounds)
-        histogram.observe(seconds)
+            histogram = self._points[point, status, profile] = Histogram(bounds)
+        # `observe`, written out: this runs some ten times for every pod.
+        histogram.counts[bisect_left(histogram.bounds, seconds)] += 1
+        histogram.sum += seconds
 
     def plugin(self, plugin: str, point: str, status: str, seconds: float) -> None:
         key = (plugin, point, status)
@@ -188,22 +191,20 @@ class Metrics:
 
     def sender(self, host: str) -> Callable[[HttpRequest, int, float | None, float], None]:
         """What a client of this host tells about its requests."""
-        requests = self.families["rest_client_requests_total"]
-        durations = self.families["rest_client_request_duration_seconds"]
-        delays = self.families["rest_client_rate_limiter_duration_seconds"]
 
         def sent(request: HttpRequest, code: int, seconds: float | None, held_s: float) -> None:
-            method = request.method
+            families, method = self.families, request.method
+            requests = families["rest_client_requests_total"]
             requests.add(str(code) if code else "<error>", host, method)
             if seconds is None:
                 return
+            durations = families["rest_client_request_duration_seconds"]
             durations.observe(host, method, value=seconds)
+            delays = families["rest_client_rate_limiter_duration_seconds"]
             delays.observe(host, method, value=held_s)
-            ending = request.path[request.path.rfind("/") :]
-            call_type = _CALL_TYPES.get(ending)
+            call_type = _CALL_TYPES.get(request.path[request.path.rfind("/") :])
             if call_type is not None and method in ("POST", "PATCH"):
-                result = "success" if 200 <= code < 400 else "error"
-                self._called(call_type, result, seconds)
+                self._called(call_type, "success" if 200 <= code < 400 else "error", seconds)
 
         return sent
 
@@ -219,25 +220,22 @@ class Metrics:
         self._collect_points()
         self._collect_queue(machine)
         self._collect_state(machine)
+        evaluations = self._scheduler("plugin_evaluation_total")
+        for labels, count in _evaluations(machine).items():
+            evaluations.set(*labels, value=count)
         self._prime(machine)
         return text_of(self.families.values())
 
     def reset(self, machine: Machine) -> None:
         """As DELETE /metrics: every count starts from nothing."""
-        for family in self.families.values():
-            family.clear()
-        own = (self._points, self._plugins, self._attempts, self._events)
-        for histograms in own:
-            histograms.clear()  # type: ignore[attr-defined]
-        self._sli = [Histogram(SLI_S) for _ in range(_MANY_ATTEMPTS + 1)]
-        self._flushed = 0
-        queue = machine.queue.metrics
-        for counts in (queue.incoming_pods, queue.hint_executions, queue.hint_durations):
-            counts.clear()  # type: ignore[attr-defined]
-        for family in self.families.values():
-            family.histograms = {
-                labels: histogram for labels, histogram in family.histograms.items() if not labels
-            }
+        self._start()
+        for framework in machine.frameworks.values():
+            for tally in framework.tallies.values():
+                tally.pre_filtered = tally.filtered = tally.scored = 0
+        counts = machine.queue.metrics
+        counts.incoming_pods.clear()
+        counts.hint_executions.clear()
+        counts.hint_durations.clear()
 
     def _collect_attempts(self) -> None:
         totals = self._scheduler("schedule_attempts_total")
@@ -271,11 +269,10 @@ class Metrics:
         pending = self._scheduler("pending_pods")
         for name, count in queue.pending_counts().items():
             pending.set(name, value=count)
-        _copy(self._scheduler("queue_incoming_pods_total"), counts.incoming_pods)
-        _copy(self._scheduler("unschedulable_pods"), counts.unschedulable_pods)
-        inflight = self._scheduler("inflight_events")
-        for event, count in counts.inflight_events.items():
-            inflight.set(event, value=count)
+        _copy(self._scheduler("queue_incoming_pods_total"), counts.incoming_pods.items())
+        _copy(self._scheduler("unschedulable_pods"), counts.unschedulable_pods.items())
+        inflight = (((event,), count) for event, count in counts.inflight_events.items())
+        _copy(self._scheduler("inflight_events"), inflight)
         hints = self._scheduler("queueing_hint_execution_duration_seconds")
         for labels, durations in counts.hint_durations.items():
             histogram = hints.histogram(*labels)
@@ -302,23 +299,26 @@ class Metrics:
             self._scheduler("volume_scheduling_stage_error_total").add(stage, amount=0)
 
 
-def keep_counts(old: QueueMetrics, new: QueueMetrics) -> None:
-    """A new queue goes on counting where the old one stopped; what waits now is counted anew."""
-    for labels, count in old.incoming_pods.items():
-        new.incoming_pods[labels] += count
-    for hint, count in old.hint_executions.items():
-        new.hint_executions[hint] += count
-    for hint, durations in old.hint_durations.items():
-        kept = new.hint_durations[hint]
-        kept.counts = [one + other for one, other in zip(kept.counts, durations.counts, strict=True)]
-        kept.sum_s += durations.sum_s
+def _evaluations(machine: Machine) -> Counter[_Key]:
+    """(plugin, point, profile) -> in how many attempts it had a say."""
+    found: Counter[_Key] = Counter()
+    for profile, framework in machine.frameworks.items():
+        for tally in framework.tallies.values():
+            for point, names, count in (
+                ("PreFilter", tally.pre_filters, tally.pre_filtered),
+                ("Filter", tally.filters, tally.filtered),
+                ("PreScore", tally.pre_scores, tally.scored),
+                ("Score", tally.scores, tally.scored),
+            ):
+                for name in names:
+                    found[name, point, profile] += count
+    return found
 
 
-def _copy(family: Family, counts: dict[tuple[str, str], int]) -> None:
-    for labels, count in counts.items():
-        family.set(*labels, value=count)
+def _is_counted(spec: Spec) -> bool:
+    """Whether it can start again from nothing; the rest says how things are."""
+    return spec.name.startswith("scheduler_")
 
 
-def sampled_points(metrics: Metrics) -> Iterator[_Key]:
-    """The (plugin, point, status) that were timed so far; for tests and the curious."""
-    yield from metrics._plugins
+def _copy(family: Family, counts: Iterable[tuple[Labels, int]]) -> None:
+    family.values = {labels: float(count) for labels, count in counts}

@@ -31,7 +31,16 @@ _ONE_BY_ONE_MAX = 32
 class CountColumn:
     """For one sort of pods, their number on every node."""
 
-    __slots__ = ("__weakref__", "_per_row", "_size", "in_domains", "retired", "sort", "total", "used")
+    __slots__ = (
+        "__weakref__",
+        "_per_row",
+        "_size",
+        "in_domains",
+        "retired",
+        "sort",
+        "total",
+        "used",
+    )
 
     def __init__(self, sort: PodSort, size: int, capacity: int) -> None:
         self.sort = sort

@@ -228,7 +228,9 @@ class DeploymentController:
 def _same_template(one: ReplicaSet, template: dict[str, Any] | None) -> bool:
     found = one.spec.template or {}
     metadata = found.get("metadata") or {}
-    labels = {key: text for key, text in (metadata.get("labels") or {}).items() if key != HASH_LABEL}
+    labels = {
+        key: text for key, text in (metadata.get("labels") or {}).items() if key != HASH_LABEL
+    }
     wanted = template or {}
     wanted_metadata = wanted.get("metadata") or {}
     return (

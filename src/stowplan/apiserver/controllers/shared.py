@@ -42,6 +42,7 @@ class Shared:
         self._listeners: dict[Kind, list[Change]] = {kind: [] for kind in kinds}
         self._owned: dict[Kind, _Index] = {kind: {} for kind in self._listeners}
         self._orphans: dict[Kind, _Index] = {kind: {} for kind in self._listeners}
+        self._by_namespace: dict[Kind, _Index] = {kind: {} for kind in self._listeners}
         self._pods_by_node: _Index = {}
         self._versions: dict[Kind, int] = dict.fromkeys(self._listeners, 0)
         self._informers = {
@@ -86,6 +87,9 @@ class Shared:
         """What nobody controls."""
         return list(self._orphans[kind].get(namespace, {}).values())
 
+    def in_namespace(self, kind: Kind, namespace: str) -> list[KubeObject]:
+        return list(self._by_namespace[kind].get(namespace, {}).values())
+
     def pods_on(self, node: str) -> list[Pod]:
         found = self._pods_by_node.get(node, {}).values()
         return [pod for pod in found if isinstance(pod, Pod)]
@@ -125,10 +129,11 @@ class Shared:
 
     def _places(self, kind: Kind, thing: KubeObject) -> list[tuple[_Index, str]]:
         owner = thing.metadata.controller()
+        places = [(self._by_namespace[kind], thing.namespace)]
         if owner is not None:
-            places = [(self._owned[kind], owner.uid)]
+            places.append((self._owned[kind], owner.uid))
         else:
-            places = [(self._orphans[kind], thing.namespace)]
+            places.append((self._orphans[kind], thing.namespace))
         if isinstance(thing, Pod) and thing.spec.node_name:
             places.append((self._pods_by_node, thing.spec.node_name))
         return places

@@ -20,7 +20,11 @@ RETRY_MAX_S = 30.0
 
 class WorkQueue:
     def __init__(
-        self, name: str, sync: Callable[[str], None], call_later: CallLater, ready: Callable[[], bool]
+        self,
+        name: str,
+        sync: Callable[[str], None],
+        call_later: CallLater,
+        ready: Callable[[], bool],
     ) -> None:
         self._name = name
         self._sync = sync

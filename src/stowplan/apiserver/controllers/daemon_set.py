@@ -1,0 +1,214 @@
+"""DaemonSet: one pod on every node that suits.
+
+Mirrors `pkg/controller/daemon`.  The scheduler binds the pods; each is pinned to its node by
+affinity (`objects.daemons`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from stowplan.apiserver.controllers.calls import Calls
+from stowplan.apiserver.controllers.claims import Claims
+from stowplan.apiserver.controllers.reporting import Reporter
+from stowplan.apiserver.controllers.shared import Shared
+from stowplan.apiserver.controllers.statuses import Statuses
+from stowplan.apiserver.controllers.templates import (
+    is_active,
+    is_available,
+    pod_from,
+    ready_since,
+    scaled_value,
+    template_hash,
+)
+from stowplan.apiserver.controllers.work_queue import WorkQueue
+from stowplan.objects.api import Create, Delete
+from stowplan.objects.base import KubeObject
+from stowplan.objects.codec import convert
+from stowplan.objects.daemons import pin_to_node, with_daemon_tolerations
+from stowplan.objects.kinds import DAEMON_SET, NODE, POD
+from stowplan.objects.node import Node
+from stowplan.objects.node_selector import required_node_affinity
+from stowplan.objects.pod import Pod
+from stowplan.objects.taints import NO_EXECUTE, first_untolerated
+from stowplan.objects.workloads import DaemonSet, RollingUpdate, UpdateStrategy
+
+BURST_MAX = 250
+REVISION_LABEL = "controller-revision-hash"
+
+Suits = Callable[[Node, bool], bool]
+"""Whether a node should have the daemon; one that has it already keeps it more easily."""
+
+
+class DaemonSetController:
+    def __init__(self, shared: Shared) -> None:
+        self._shared = shared
+        self.queue = WorkQueue("daemonset", self.sync, shared.call_later, shared.synced)
+        self.calls = Calls(shared, self.queue.add, self.queue.retry)
+        self._statuses = Statuses(shared.cluster, DAEMON_SET)
+        self._reporter = Reporter(shared.cluster, shared.clock, "daemonset-controller")
+        shared.listen(DAEMON_SET, self._changed)
+        shared.listen(NODE, self._node_changed)
+        self._claims = Claims(
+            shared, self.calls, owner_kind=DAEMON_SET, child_kind=POD, look_again=self.queue.add
+        )
+
+    def _changed(self, old: KubeObject | None, new: KubeObject | None) -> None:
+        if new is not None:
+            self.queue.add(new.key)
+        elif old is not None:
+            self._statuses.forget(old.uid)
+
+    def _node_changed(self, old: KubeObject | None, new: KubeObject | None) -> None:
+        if isinstance(old, Node) and isinstance(new, Node):
+            same = old.metadata.labels == new.metadata.labels and old.spec == new.spec
+            if same:
+                return
+        for thing in self._shared.every(DAEMON_SET):
+            self.queue.add(thing.key)
+
+    def sync(self, key: str) -> None:
+        owner = self._shared.get(DAEMON_SET, key)
+        if not isinstance(owner, DaemonSet) or not self.calls.settled(key):
+            return
+        revision = template_hash(owner.spec.template)
+        body = pod_from(owner.spec.template, owner, labels={REVISION_LABEL: revision})
+        body["spec"] = with_daemon_tolerations(body["spec"])
+        by_node: dict[str, list[Pod]] = {}
+        for child in self._claims.of(owner):
+            if isinstance(child, Pod):
+                by_node.setdefault(node_of(child), []).append(child)
+        nodes = [node for node in self._shared.every(NODE) if isinstance(node, Node)]
+        suits = _suits(body)
+        desired = [node for node in nodes if suits(node, node.name in by_node)]
+        if owner.metadata.deletion_timestamp is None:
+            kept = self._keep(owner, by_node, {node.name for node in desired})
+            self._create(owner, body, [node.name for node in desired if node.name not in by_node])
+            self._update(owner, kept, revision, len(desired))
+        self._write_status(owner, by_node, desired, revision)
+        if self.calls.settled(key):
+            self.queue.forget(key)
+
+    def _keep(
+        self, owner: DaemonSet, by_node: dict[str, list[Pod]], desired: set[str]
+    ) -> list[Pod]:
+        """Delete what is not wanted, what ended, and all but the oldest on each node."""
+        kept = []
+        for node, pods in by_node.items():
+            alive = sorted(
+                (pod for pod in pods if is_active(pod)),
+                key=lambda pod: (not pod.spec.node_name, pod.metadata.creation_timestamp or ""),
+            )
+            if node in desired:
+                kept += alive[:1]
+                unwanted = alive[1:]
+            else:
+                unwanted = alive
+            ended = [
+                pod
+                for pod in pods
+                if not is_active(pod) and pod.metadata.deletion_timestamp is None
+            ]
+            for pod in [*unwanted, *ended]:
+                self._delete(owner, pod)
+        return kept
+
+    def _create(self, owner: DaemonSet, body: dict[str, Any], nodes: list[str]) -> None:
+        for node in nodes[:BURST_MAX]:
+            pinned = {**body, "spec": pin_to_node(body["spec"], node)}
+            self.calls.send(owner.key, Create(POD, owner.namespace, pinned))
+        if nodes:
+            count = min(len(nodes), BURST_MAX)
+            note = f"Created {count} pod{'s' if count > 1 else ''}"
+            self._reporter.report(owner, "SuccessfulCreate", note)
+
+    def _update(self, owner: DaemonSet, pods: list[Pod], revision: str, desired: int) -> None:
+        strategy = owner.spec.update_strategy or UpdateStrategy()
+        if strategy.type == "OnDelete":
+            return
+        rolling = strategy.rolling_update or RollingUpdate()
+        allowed = max(1, scaled_value(rolling.max_unavailable, desired, round_up=True, default=1))
+        now_s, min_ready_s = self._shared.clock.now(), owner.spec.min_ready_seconds
+        available = [pod for pod in pods if is_available(pod, min_ready_s, now_s)]
+        missing = desired - len(available)
+        outdated = [pod for pod in pods if _revision(pod) != revision]
+        for pod in outdated:
+            if pod in available:
+                if missing >= allowed:
+                    continue
+                missing += 1
+            # One that does not run is no loss.
+            self._delete(owner, pod)
+
+    def _delete(self, owner: DaemonSet, pod: Pod) -> None:
+        self.calls.send(owner.key, Delete(POD, pod.namespace, pod.name, uid=pod.uid))
+
+    def _write_status(
+        self,
+        owner: DaemonSet,
+        by_node: dict[str, list[Pod]],
+        desired: list[Node],
+        revision: str,
+    ) -> None:
+        now_s, min_ready_s = self._shared.clock.now(), owner.spec.min_ready_seconds
+        names = {node.name for node in desired}
+        running = [
+            pods[0]
+            for node, found in by_node.items()
+            if node in names and (pods := [pod for pod in found if is_active(pod)])
+        ]
+        available = sum(1 for pod in running if is_available(pod, min_ready_s, now_s))
+        ready = sum(1 for pod in running if ready_since(pod) is not None)
+        status = {
+            "observedGeneration": owner.metadata.generation,
+            "desiredNumberScheduled": len(desired),
+            "currentNumberScheduled": len(running),
+            "numberMisscheduled": len(by_node.keys() - names),
+            "numberReady": ready,
+            "numberAvailable": available,
+            "numberUnavailable": len(desired) - available,
+            "updatedNumberScheduled": sum(1 for pod in running if _revision(pod) == revision),
+        }
+        self._statuses.write(owner, status)
+        if available < ready:
+            self.queue.add_after(owner.key, float(min_ready_s))
+
+
+def node_of(pod: Pod) -> str:
+    """The node that a daemon's pod is on, or is meant for."""
+    if pod.spec.node_name:
+        return pod.spec.node_name
+    affinity = pod.spec.affinity
+    required = affinity.node_affinity and affinity.node_affinity.required if affinity else None
+    for term in (required.node_selector_terms if required else None) or ():
+        for field in term.match_fields or ():
+            if field.key == "metadata.name" and field.values:
+                return field.values[0]
+    return ""
+
+
+def _suits(body: dict[str, Any]) -> Suits:
+    try:
+        pod = convert(body, Pod)
+    except msgspec.ValidationError:
+        return lambda node, has_it: has_it
+    affinity = required_node_affinity(pod)
+
+    def suits(node: Node, has_it: bool) -> bool:
+        if pod.spec.node_name not in ("", node.name):
+            return False
+        if not affinity.matches(node.metadata.labels or {}, node.name):
+            return False
+        taints = node.spec.taints or []
+        if has_it:
+            taints = [taint for taint in taints if taint.effect == NO_EXECUTE]
+        return first_untolerated(taints, pod.spec.tolerations) is None
+
+    return suits
+
+
+def _revision(pod: Pod) -> str:
+    return (pod.metadata.labels or {}).get(REVISION_LABEL, "")

@@ -1,0 +1,224 @@
+"""Job: pods that run to their end, until enough of them have.
+
+Mirrors `pkg/controller/job`, without its finalizers: a pod that succeeded and was deleted before
+the Job was done may be run again.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from stowplan.apiserver.controllers.calls import Calls
+from stowplan.apiserver.controllers.claims import Claims
+from stowplan.apiserver.controllers.reporting import Reporter
+from stowplan.apiserver.controllers.shared import Shared
+from stowplan.apiserver.controllers.statuses import Statuses
+from stowplan.apiserver.controllers.templates import is_active, pod_from, ready_since
+from stowplan.apiserver.controllers.work_queue import WorkQueue
+from stowplan.objects.api import Create, Delete
+from stowplan.objects.base import KubeObject
+from stowplan.objects.kinds import JOB, POD
+from stowplan.objects.pod import Pod
+from stowplan.objects.times import format_time, parse_time
+from stowplan.objects.workloads import Job
+
+BURST_MAX = 200
+BACKOFF_LIMIT_DEFAULT = 6
+BACKOFF_MIN_S = 10.0
+BACKOFF_MAX_S = 600.0
+INDEX = "batch.kubernetes.io/job-completion-index"
+
+Data = dict[str, Any]
+
+
+class JobController:
+    def __init__(self, shared: Shared) -> None:
+        self._shared = shared
+        self.queue = WorkQueue("job", self.sync, shared.call_later, shared.synced)
+        self.calls = Calls(shared, self.queue.add, self.queue.retry)
+        self._statuses = Statuses(shared.cluster, JOB)
+        self._reporter = Reporter(shared.cluster, shared.clock, "job-controller")
+        self._failed_at_s: dict[str, float] = {}
+        """When the last pod of a job failed, by the job's uid."""
+        self._failures: dict[str, int] = {}
+        shared.listen(JOB, self._changed)
+        self._claims = Claims(
+            shared, self.calls, owner_kind=JOB, child_kind=POD, look_again=self.queue.add
+        )
+
+    def _changed(self, old: KubeObject | None, new: KubeObject | None) -> None:
+        if new is not None:
+            self.queue.add(new.key)
+        elif old is not None:
+            self._statuses.forget(old.uid)
+            self._failed_at_s.pop(old.uid, None)
+            self._failures.pop(old.uid, None)
+
+    def sync(self, key: str) -> None:
+        job = self._shared.get(JOB, key)
+        if not isinstance(job, Job) or not self.calls.settled(key):
+            return
+        pods = [pod for pod in self._claims.of(job) if isinstance(pod, Pod)]
+        if _has_ended(job) or job.metadata.deletion_timestamp is not None:
+            return
+        active = [pod for pod in pods if is_active(pod)]
+        ended = [pod for pod in pods if pod.status.phase == "Succeeded"]
+        succeeded = max(job.status.succeeded, _count_succeeded(job, ended))
+        failed = max(job.status.failed, sum(1 for pod in pods if pod.status.phase == "Failed"))
+        now_s = self._shared.clock.now()
+        start = job.status.start_time or format_time(now_s)
+        verdict = self._verdict(job, active, succeeded, failed, parse_time(start))
+        suspended = bool(job.spec.suspend)
+        if verdict is not None or suspended:
+            for pod in active:
+                self.calls.send(key, Delete(POD, pod.namespace, pod.name, uid=pod.uid))
+        else:
+            self._run(job, active, ended, succeeded, failed)
+        self._write_status(job, active, succeeded, failed, start, verdict)
+        if self.calls.settled(key):
+            self.queue.forget(key)
+
+    def _verdict(
+        self, job: Job, active: list[Pod], succeeded: int, failed: int, start_s: float
+    ) -> tuple[str, str, str] | None:
+        """The condition that ends the job, with its reason and message."""
+        limit = job.spec.backoff_limit
+        limit = BACKOFF_LIMIT_DEFAULT if limit is None else limit
+        if failed > limit:
+            message = "Job has reached the specified backoff limit"
+            return "Failed", "BackoffLimitExceeded", message
+        deadline_s = job.spec.active_deadline_seconds
+        if deadline_s is not None and not job.spec.suspend:
+            left_s = start_s + deadline_s - self._shared.clock.now()
+            if left_s <= 0:
+                message = "Job was active longer than specified deadline"
+                return "Failed", "DeadlineExceeded", message
+            self.queue.add_after(job.key, left_s)
+        if job.spec.completions is None:
+            done = succeeded > 0 and not active
+        else:
+            done = succeeded >= job.spec.completions
+        if done:
+            message = "Reached expected number of succeeded pods"
+            return "Complete", "CompletionsReached", message
+        return None
+
+    def _run(
+        self, job: Job, active: list[Pod], ended: list[Pod], succeeded: int, failed: int
+    ) -> None:
+        parallelism = job.spec.parallelism if job.spec.parallelism is not None else 1
+        if job.spec.completions is not None:
+            wanted = min(parallelism, job.spec.completions - succeeded)
+        else:
+            wanted = len(active) if succeeded else parallelism
+        if len(active) > wanted:
+            for pod in active[: len(active) - wanted]:
+                self.calls.send(job.key, Delete(POD, pod.namespace, pod.name, uid=pod.uid))
+        elif len(active) < wanted:
+            wait_s = self._backoff_s(job, failed)
+            if wait_s > 0:
+                self.queue.add_after(job.key, wait_s)
+            else:
+                self._create(job, active, ended, min(wanted - len(active), BURST_MAX))
+
+    def _backoff_s(self, job: Job, failed: int) -> float:
+        """How long to wait after failures: longer each time."""
+        now_s = self._shared.clock.now()
+        if failed > self._failures.get(job.uid, 0):
+            self._failed_at_s[job.uid] = now_s
+        self._failures[job.uid] = failed
+        if not failed or job.uid not in self._failed_at_s:
+            return 0.0
+        delay_s = min(BACKOFF_MAX_S, BACKOFF_MIN_S * 2.0 ** min(failed - 1, 16))
+        return self._failed_at_s[job.uid] + delay_s - now_s
+
+    def _create(self, job: Job, active: list[Pod], ended: list[Pod], count: int) -> None:
+        if job.spec.completion_mode != "Indexed":
+            bodies = [pod_from(job.spec.template, job)] * count
+        else:
+            taken = {_index(pod) for pod in [*active, *ended]}
+            free = [n for n in range(job.spec.completions or 0) if str(n) not in taken]
+            bodies = [
+                pod_from(
+                    job.spec.template,
+                    job,
+                    labels={INDEX: str(n)},
+                    annotations={INDEX: str(n)},
+                    generate_name=f"{job.name}-{n}-",
+                )
+                for n in free[:count]
+            ]
+        for body in bodies:
+            self.calls.send(job.key, Create(POD, job.namespace, body))
+        if bodies:
+            note = f"Created {len(bodies)} pod{'s' if len(bodies) > 1 else ''}"
+            self._reporter.report(job, "SuccessfulCreate", note)
+
+    def _write_status(
+        self,
+        job: Job,
+        active: list[Pod],
+        succeeded: int,
+        failed: int,
+        start: str,
+        verdict: tuple[str, str, str] | None,
+    ) -> None:
+        now = format_time(self._shared.clock.now())
+        ended = verdict is not None
+        status: Data = {
+            "startTime": start,
+            "active": 0 if ended or job.spec.suspend else len(active),
+            "ready": 0 if ended else sum(1 for pod in active if ready_since(pod) is not None),
+            "succeeded": succeeded,
+            "failed": failed,
+        }
+        conditions = _suspension(job, now)
+        if verdict is not None:
+            type_, reason, message = verdict
+            conditions.append(_condition(type_, "True", reason, message, now))
+            if type_ == "Complete":
+                status["completionTime"] = now
+            note = "Job completed" if type_ == "Complete" else message
+            event = "Completed" if type_ == "Complete" else reason
+            self._reporter.report(job, event, note, warning=type_ == "Failed")
+        if conditions:
+            status["conditions"] = conditions
+        self._statuses.write(job, status)
+
+
+def _suspension(job: Job, now: str) -> list[Data]:
+    known = next((one for one in job.status.conditions or () if one.type == "Suspended"), None)
+    wanted = "True" if job.spec.suspend else "False"
+    if known is None and wanted == "False":
+        return []
+    since = known.last_transition_time if known is not None and known.status == wanted else now
+    word = "JobSuspended" if job.spec.suspend else "JobResumed"
+    return [_condition("Suspended", wanted, word, word, since or now)]
+
+
+def _condition(type_: str, status: str, reason: str, message: str, since: str) -> Data:
+    return {
+        "type": type_,
+        "status": status,
+        "reason": reason,
+        "message": message,
+        "lastProbeTime": since,
+        "lastTransitionTime": since,
+    }
+
+
+def _has_ended(job: Job) -> bool:
+    return any(
+        condition.type in ("Complete", "Failed") and condition.status == "True"
+        for condition in job.status.conditions or ()
+    )
+
+
+def _count_succeeded(job: Job, ended: list[Pod]) -> int:
+    if job.spec.completion_mode == "Indexed":
+        return len({_index(pod) for pod in ended})
+    return len(ended)
+
+
+def _index(pod: Pod) -> str:
+    return (pod.metadata.annotations or {}).get(INDEX, "")

@@ -1,0 +1,69 @@
+"""One workload in a process of its own, so that no other has warmed or filled the memory.
+
+`stowplan bench` starts `python -m stowplan.bench.alone` for each of several workloads, hands the
+request in on stdin as JSON and reads the result from stdout; progress goes to stderr as ever.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from stowplan.bench import start
+from stowplan.bench.catalogue import choose, resized, shipped
+from stowplan.bench.language import read_workloads
+from stowplan.bench.progress import Progress
+from stowplan.bench.run import Options, Result, run_workload
+from stowplan.errors import StowplanError
+
+
+def perform(request: dict[str, Any], options: Options) -> Result:
+    """Run what the request names, here and now."""
+    name = request["workload"]
+    if name.partition("/")[0] == start.CASE:
+        return start.run_start(name, options, pods=request.get("pods"))
+    file = request.get("file")
+    known = read_workloads(Path(file)) if file else shipped()
+    (workload,) = choose([name], known)
+    workload = resized(
+        workload,
+        nodes=request.get("nodes"),
+        pods=request.get("pods"),
+        init_pods=request.get("init_pods"),
+    )
+    return run_workload(workload, options)
+
+
+def perform_alone(request: dict[str, Any]) -> Result:
+    """The same in a new process; a failure becomes the result's `error`."""
+    run = subprocess.run(
+        [sys.executable, "-m", "stowplan.bench.alone"],
+        input=json.dumps(request),
+        stdout=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    try:
+        result: Result = json.loads(run.stdout)
+    except ValueError:
+        return {"workload": request["workload"], "error": f"ended with code {run.returncode}"}
+    return result
+
+
+def main() -> None:
+    request = json.load(sys.stdin)
+    progress = Progress(request["workload"])
+    try:
+        result = perform(request, Options(progress=progress.show))
+    except StowplanError as error:
+        result = {"workload": request["workload"], "error": str(error)}
+    finally:
+        progress.end()
+    json.dump(result, sys.stdout)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,37 @@
+"""A sign of life on stderr: a bar that moves on a terminal, a line now and then elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+WIDTH = 28
+LIVE_S = 0.1
+LINES_S = 5.0
+
+
+class Progress:
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._live = sys.stderr.isatty()
+        self._next_s = 0.0 if self._live else time.monotonic() + LINES_S
+        self._length = 0
+
+    def show(self, text: str, done: int, total: int) -> None:
+        now_s = time.monotonic()
+        if now_s < self._next_s:
+            return
+        self._next_s = now_s + (LIVE_S if self._live else LINES_S)
+        share = min(1.0, done / total) if total else 0.0
+        if self._live:
+            bar = "█" * round(WIDTH * share)
+            line = f"{self._name} [{bar:<{WIDTH}}] {done:,}/{total:,}  {text}"
+            print(f"\r{line:<{self._length}}", end="", file=sys.stderr, flush=True)
+            self._length = len(line)
+        else:
+            print(f"{self._name}: {done:,}/{total:,} ({text})", file=sys.stderr, flush=True)
+
+    def end(self) -> None:
+        if self._length:
+            print("\r" + " " * self._length + "\r", end="", file=sys.stderr, flush=True)
+            self._length = 0
