@@ -1,8 +1,12 @@
-"""A kubelet for all nodes at once: bound pods run, deleted pods end.
+"""A kubelet for all nodes at once: bound pods run, jobs finish, deleted pods end.
 
 The embedded cluster has no machines, but users expect pods to become Running and deletions to
 finish.  It talks to the cluster through the port like any other client, so it works over HTTP
-as well; it acts in its own turn, never inside somebody else's write.
+as well; it acts in its own turn, never inside somebody else's write.  What it writes about a pod
+is put together in `kubelet_status`.
+
+A pod of a Job succeeds after a second.  Annotations say otherwise, for any pod:
+`stowplan/run-seconds: "30"` ends it after that time, `stowplan/exit-code: "1"` makes it fail.
 """
 
 from __future__ import annotations
@@ -10,17 +14,20 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from random import Random
-from typing import Any
 
+from stowplan.apiserver.kubelet_status import ended_status, running_status
 from stowplan.clock import Clock
 from stowplan.cluster.informer import Informer, InformerHandlers
 from stowplan.cluster.port import Answer, Cluster, Delete, Patch
 from stowplan.objects.base import KubeObject
-from stowplan.objects.kinds import POD
+from stowplan.objects.kinds import NODE, POD
 from stowplan.objects.pod import Pod
-from stowplan.objects.times import format_time
+from stowplan.objects.times import format_time, parse_time
 
 PODS_PER_TURN = 64
+JOB_RUN_S = 1.0
+RUN_SECONDS = "stowplan/run-seconds"
+EXIT_CODE = "stowplan/exit-code"
 
 _FINISHED = frozenset({"Succeeded", "Failed"})
 
@@ -33,21 +40,40 @@ class Kubelet:
         clock: Clock,
         call_later: Callable[[float, Callable[[], None]], object],
         random: Random,
+        detailed: bool = False,
     ) -> None:
+        """`detailed`: also write what only people read, such as addresses and containers."""
         self._cluster = cluster
         self._clock = clock
         self._call_later = call_later
+        self._detailed = detailed
         self._todo: deque[Pod] = deque()
         self._turn_asked = False
-        handlers = InformerHandlers(on_add=self._seen, on_update=lambda old, new: self._seen(new))
+        self._stopped = False
+        self._homeless: dict[str, dict[str, Pod]] = {}
+        """Pods that are bound to a node which is not there (yet), by node and uid."""
+        handlers = InformerHandlers(
+            on_add=self._seen, on_update=lambda old, new: self._seen(new), on_delete=self._gone
+        )
+        self._nodes = Informer(
+            cluster,
+            NODE,
+            InformerHandlers(on_add=self._node_added),
+            clock=clock,
+            call_later=call_later,
+            random=random,
+        )
         self._pods = Informer(
             cluster, POD, handlers, clock=clock, call_later=call_later, random=random
         )
 
     def start(self) -> None:
+        self._nodes.start()
         self._pods.start()
 
     def stop(self) -> None:
+        self._stopped = True
+        self._nodes.stop()
         self._pods.stop()
 
     @property
@@ -56,12 +82,26 @@ class Kubelet:
 
     def _seen(self, obj: KubeObject) -> None:
         assert isinstance(obj, Pod)
-        if not obj.spec.node_name:
+        node = obj.spec.node_name
+        if not node:
             return
         ends = obj.metadata.deletion_timestamp is not None
         starts = obj.status.phase not in _FINISHED and obj.status.start_time is None
-        if ends or starts:
+        if self._nodes.get(node) is None and (ends or starts):
+            self._homeless.setdefault(node, {})[obj.uid] = obj
+        elif ends or starts:
             self._todo.append(obj)
+            self._ask_for_turn()
+        elif obj.status.phase == "Running":
+            self._plan_end(obj)
+
+    def _gone(self, obj: KubeObject, final: bool) -> None:
+        if isinstance(obj, Pod) and obj.spec.node_name in self._homeless:
+            self._homeless[obj.spec.node_name].pop(obj.uid, None)
+
+    def _node_added(self, node: KubeObject) -> None:
+        for pod in self._homeless.pop(node.name, {}).values():
+            self._todo.append(pod)
             self._ask_for_turn()
 
     def _ask_for_turn(self) -> None:
@@ -71,12 +111,15 @@ class Kubelet:
 
     def _turn(self) -> None:
         self._turn_asked = False
+        if self._stopped:
+            return
         for _ in range(min(PODS_PER_TURN, len(self._todo))):
             pod = self._todo.popleft()
             if pod.metadata.deletion_timestamp is not None:
                 self._end(pod)
             else:
-                self._start(pod)
+                status = running_status(pod, format_time(self._clock.now()), self._detailed)
+                self._write(pod, status)
         if self._todo:
             self._ask_for_turn()
 
@@ -87,19 +130,45 @@ class Kubelet:
         )
         self._cluster.call(request, _ignore)
 
-    def _start(self, pod: Pod) -> None:
+    def _plan_end(self, pod: Pod) -> None:
+        """Let a pod that does not run for ever finish when its time is up."""
+        run_s = run_seconds(pod)
+        if run_s is None:
+            return
+        started_s = parse_time(pod.status.start_time) if pod.status.start_time else 0.0
+        uid, key = pod.uid, pod.key
+
+        def finish() -> None:
+            known = self._pods.get(key)
+            alive = isinstance(known, Pod) and known.uid == uid and known.status.phase == "Running"
+            if not self._stopped and alive and isinstance(known, Pod):
+                now = format_time(self._clock.now())
+                self._write(known, ended_status(known, now, exit_code(known), self._detailed))
+
+        self._call_later(max(0.0, started_s + run_s - self._clock.now()), finish)
+
+    def _write(self, pod: Pod, status: dict[str, object]) -> None:
+        body = {"metadata": {"uid": pod.metadata.uid}, "status": status}
         metadata = pod.metadata
-        now = format_time(self._clock.now())
-        ready = [
-            {"type": type_, "status": "True", "lastTransitionTime": now}
-            for type_ in ("PodReadyToStartContainers", "Initialized", "ContainersReady", "Ready")
-        ]
-        body: dict[str, Any] = {
-            "metadata": {"uid": metadata.uid},
-            "status": {"phase": "Running", "startTime": now, "conditions": ready},
-        }
         request = Patch(POD, metadata.namespace, metadata.name, body, "strategic", "status")
         self._cluster.call(request, _ignore)
+
+
+def run_seconds(pod: Pod) -> float | None:
+    """How long the pod runs; None for one that does not end by itself."""
+    text = (pod.metadata.annotations or {}).get(RUN_SECONDS)
+    if text is not None:
+        try:
+            return max(0.0, float(text))
+        except ValueError:
+            return None
+    owner = pod.metadata.controller()
+    return JOB_RUN_S if owner is not None and owner.kind == "Job" else None
+
+
+def exit_code(pod: Pod) -> int:
+    text = (pod.metadata.annotations or {}).get(EXIT_CODE, "0")
+    return int(text) if text.isdecimal() else 0
 
 
 def _ignore(answer: Answer) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 from stowplan.bench import start
 from stowplan.bench.catalogue import choose, resized, shipped
-from stowplan.bench.language import read_workloads
+from stowplan.bench.language import Workload, read_workloads
 from stowplan.bench.progress import Progress
 from stowplan.bench.run import Options, Result, run_workload
 from stowplan.errors import StowplanError
@@ -25,16 +25,20 @@ def perform(request: dict[str, Any], options: Options) -> Result:
     name = request["workload"]
     if name.partition("/")[0] == start.CASE:
         return start.run_start(name, options, pods=request.get("pods"))
+    return run_workload(chosen_workload(request), options)
+
+
+def chosen_workload(request: dict[str, Any]) -> Workload:
+    """What the request names, in the size it asks for."""
     file = request.get("file")
     known = read_workloads(Path(file)) if file else shipped()
-    (workload,) = choose([name], known)
-    workload = resized(
+    (workload,) = choose([request["workload"]], known)
+    return resized(
         workload,
         nodes=request.get("nodes"),
         pods=request.get("pods"),
         init_pods=request.get("init_pods"),
     )
-    return run_workload(workload, options)
 
 
 def perform_alone(request: dict[str, Any]) -> Result:

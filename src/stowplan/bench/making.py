@@ -7,10 +7,12 @@ real one gets the JSON as written.  `ops` and `pod_ops` ask here for whatever th
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from stowplan.bench.catalogue import TEMPLATES
 from stowplan.bench.language import Workload
 from stowplan.bench.measure import Meter
 from stowplan.bench.stage import Stage, Steps
@@ -59,7 +61,7 @@ class Maker:
 
     def body(self, kind: Kind, data: dict[str, Any]) -> Body:
         if kind is POD:
-            data = _with_class(data)
+            data = _for_scheduler(_with_class(data), self.stage.scheduler_name)
         if self.stage.whole_objects:
             return data
         made: KubeObject = convert(data, kind.struct)
@@ -108,9 +110,7 @@ class Act:
         return given or f"namespace-{self.index}"
 
 
-def _resolved(workload: Workload, path: str) -> Any:
-    from stowplan.bench.catalogue import TEMPLATES
-
+def _resolved(workload: Workload, path: str) -> Path:
     if path in (BASE_NODE, BASE_POD):
         return TEMPLATES / f"{path}.yaml"
     return workload.path(path)
@@ -133,6 +133,10 @@ def _with_class(data: dict[str, Any]) -> dict[str, Any]:
     if not spec.get("priority") or spec.get("priorityClassName"):
         return data
     return {**data, "spec": {**spec, "priorityClassName": _class_name(spec["priority"])}}
+
+
+def _for_scheduler(data: dict[str, Any], name: str) -> dict[str, Any]:
+    return {**data, "spec": {**data.get("spec", {}), "schedulerName": name}} if name else data
 
 
 def with_claim(body: Body, claim: str) -> Body:

@@ -229,7 +229,8 @@ def run_workload(
 
 def _threshold(workload: Workload, result: Result) -> Result:
     """Upstream's own gate; of a run too short for its rules the rate over all is taken."""
-    value: float = (result["throughput"] or {}).get("average", result["pods_per_s"])
+    sampled = result["throughput"]
+    value = float(sampled["average"] if sampled else result["pods_per_s"])
     lower = workload.selector.expect_lower
     passed = value < workload.threshold if lower else value > workload.threshold
     return {"threshold": workload.threshold, "threshold_passed": passed}

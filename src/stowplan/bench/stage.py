@@ -105,6 +105,8 @@ class Stage:
     random: Random
     whole_objects: bool = False
     """Send objects as the template has them, not only what scheduling reads: a real cluster."""
+    scheduler_name: str = ""
+    """Whom the pods are for; empty: the default scheduler."""
     explain: Callable[[str], str] = lambda key: ""
     """Why a pod (namespace/name) is still without a node."""
     tally: PodTally = field(default_factory=PodTally)

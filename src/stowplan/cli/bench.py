@@ -196,11 +196,11 @@ def _print(results: list[Any]) -> None:
 
 def _print_comparison(lines: list[list[str]], *, err: bool) -> None:
     from stowplan.bench.report import COMPARED
-    from stowplan.cli._output import Column, plain_table
+    from stowplan.cli._output import Column, table_lines
 
     click.echo(err=err)
     columns = [Column(title, right=number > 0) for number, title in enumerate(COMPARED)]
-    for line in plain_table(columns, lines):
+    for line in table_lines(columns, lines):
         click.echo(line, err=err)
 
 

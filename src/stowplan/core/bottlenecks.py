@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 from stowplan.core.decision import Decision
 from stowplan.core.latencies import BUFFER_MAX, Latencies
 from stowplan.framework.status import Status
+from stowplan.framework.timing import WAIT_ON_PERMIT
 from stowplan.queue import QueuedPod
 
 SAMPLED_SHARE = 10
@@ -37,6 +38,7 @@ THRESHOLDS_S: Mapping[str, float] = {
     "Score": 0.005,
     "Reserve": 0.001,
     "Permit": 0.001,
+    WAIT_ON_PERMIT: 60.0,
     "PreBind": 0.100,
     "Bind": 0.050,
     "PostBind": 0.001,

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from stowplan.framework.cycle import Cycle
 from stowplan.framework.errors import filter_failed
+from stowplan.framework.one_by_one import filter_rows, score_one_by_one
 from stowplan.framework.plan import Plan
 from stowplan.framework.status import Code, NodeMask, Rows, Scores, Status, Verdict
 from stowplan.framework.timing import SUCCESS, Recorder
@@ -123,7 +124,10 @@ class LocalAnswers:
         why = np.zeros(length, np.uint32)
         final = np.zeros(length, np.bool_)
         for number, plugin in self._filters:
-            verdict = plugin.filter_nodes(cycle, pod, table, rows)
+            if hasattr(plugin, "filter_nodes"):
+                verdict = plugin.filter_nodes(cycle, pod, table, rows)
+            else:
+                verdict = filter_rows(cycle, pod, plugin, rows)
             bits = self.translate(number, verdict)
             fresh = (first == 0) & (bits != 0)
             if fresh.any():
@@ -137,7 +141,10 @@ class LocalAnswers:
         self._passed_rows = None
         total = np.zeros(length, np.int64)
         for scorer in self._scores:
-            scores = scorer.score_nodes(cycle, pod, table, rows)
+            if hasattr(scorer, "score_nodes"):
+                scores = scorer.score_nodes(cycle, pod, table, rows)
+            else:
+                scores = score_one_by_one(cycle, pod, scorer, rows)
             self.raw[scorer.name][rows] = scores
             if scorer.name in self.has_raw:
                 self.has_raw[scorer.name] |= bool(scores.any())

@@ -1,6 +1,6 @@
 """Plugins that know only one node at a time, asked about many: how a user's first plugin runs.
 
-`Framework` calls these where a plugin has no `filter_nodes` or `score_nodes`.
+`Framework` and `framework.kept` call these where a plugin has no `filter_nodes` or `score_nodes`.
 """
 
 from __future__ import annotations
@@ -21,22 +21,40 @@ def filter_one_by_one(
     cycle: Cycle, pod: PodInfo, plugin: Any, passed: NodeMask, pending: set[str]
 ) -> Verdict:
     """Ask about the nodes that are still in question; note the plugin if it answers Pending."""
-    table = cycle.nodes
+    rows = passed.nonzero()[0]
+    asked = filter_rows(cycle, pod, plugin, rows, pending)
+    why = np.zeros(cycle.nodes.size, np.uint32)
+    final = np.zeros(cycle.nodes.size, np.bool_)
+    why[rows], final[rows] = asked.why, asked.unresolvable
+    return Verdict(asked.reasons, why, final)
+
+
+def filter_rows(
+    cycle: Cycle, pod: PodInfo, plugin: Any, rows: Rows | slice, pending: set[str] | None = None
+) -> Verdict:
+    """As `filter_nodes` would answer; rows that hold no node pass."""
+    infos = cycle.nodes.infos
+    numbers = _numbers(rows, len(infos))
     reasons: list[str] = []
-    why = np.zeros(table.size, np.uint32)
-    final = np.zeros(table.size, np.bool_)
-    for row in passed.nonzero()[0].tolist():
-        status = plugin.filter_node(cycle, pod, table.infos[row])
+    why = np.zeros(len(numbers), np.uint32)
+    final = np.zeros(len(numbers), np.bool_)
+    for position, row in enumerate(numbers):
+        info = infos[row]
+        status = None if info is None else plugin.filter_node(cycle, pod, info)
         if status is None:
             continue
         if not status.is_rejected:
             raise filter_failed(plugin.name, status.message)
-        if status.code == Code.PENDING:
+        if status.code == Code.PENDING and pending is not None:
             pending.add(plugin.name)
         for text in status.reasons or ("",):
-            why[row] |= np.uint32(1 << _number(reasons, text))
-        final[row] = status.code == Code.UNSCHEDULABLE_AND_UNRESOLVABLE
+            why[position] |= np.uint32(1 << _number(reasons, text))
+        final[position] = status.code == Code.UNSCHEDULABLE_AND_UNRESOLVABLE
     return Verdict(tuple(reasons), why, final)
+
+
+def _numbers(rows: Rows | slice, size: int) -> list[int]:
+    return list(range(*rows.indices(size))) if isinstance(rows, slice) else rows.tolist()
 
 
 def _number(reasons: list[str], text: str) -> int:
@@ -48,6 +66,8 @@ def _number(reasons: list[str], text: str) -> int:
     return len(reasons) - 1
 
 
-def score_one_by_one(cycle: Cycle, pod: PodInfo, plugin: Any, rows: Rows) -> Scores:
+def score_one_by_one(cycle: Cycle, pod: PodInfo, plugin: Any, rows: Rows | slice) -> Scores:
     infos = cycle.nodes.infos
-    return np.array([plugin.score_node(cycle, pod, infos[row]) for row in rows.tolist()], np.int64)
+    found = (infos[row] for row in _numbers(rows, len(infos)))
+    scores = [0 if info is None else plugin.score_node(cycle, pod, info) for info in found]
+    return np.array(scores, np.int64)

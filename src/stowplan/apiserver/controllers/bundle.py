@@ -60,8 +60,6 @@ class Controllers:
         self._calls = [one.calls for one in workloads]
         disruption = DisruptionController(self._shared)
         self._queues = [*(one.queue for one in workloads), disruption.queue]
-        for queue in self._queues:
-            self._shared.on_synced.append(queue.wake)
 
     def start(self) -> None:
         self._shared.start()

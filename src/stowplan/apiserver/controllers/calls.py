@@ -8,10 +8,10 @@ what was answered.  (client-go's controllers count expected events for the same 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from stowplan.apiserver.controllers.shared import Shared
+from stowplan.apiserver.controllers.work_queue import WorkQueue
 from stowplan.cluster.port import Answer
 from stowplan.errors import ApiError, Conflict, NotFound
 from stowplan.objects.api import Bind, Request
@@ -31,12 +31,9 @@ class _Waiting:
 
 
 class Calls:
-    def __init__(
-        self, shared: Shared, look_again: Callable[[str], None], retry: Callable[[str], None]
-    ) -> None:
+    def __init__(self, shared: Shared, queue: WorkQueue) -> None:
         self._shared = shared
-        self._look_again = look_again
-        self._retry = retry
+        self._queue = queue
         self._waiting: dict[str, _Waiting] = {}
 
     @property
@@ -55,7 +52,7 @@ class Calls:
             del self._waiting[key]
             return True
         # Whatever comes next through the watch will not be about `key` if the write was lost.
-        self._shared.call_later(WAIT_MAX_S, lambda: self._look_again(key))
+        self._queue.add_after(key, WAIT_MAX_S)
         return False
 
     def send(self, key: str, request: Request) -> None:
@@ -75,7 +72,7 @@ class Calls:
                 version = int(answer.metadata.resource_version)
                 waiting.versions[kind] = max(version, waiting.versions.get(kind, 0))
             if not waiting.calls:
-                self._look_again(key)
+                self._queue.add(key)
 
         self._shared.cluster.call(request, done)
 
@@ -83,4 +80,4 @@ class Calls:
         # Somebody was faster, or it is gone already: the watch will tell.
         if not isinstance(error, NotFound | Conflict):
             log.info("%s for %s failed: %s", type(request).__name__, key, error.message)
-        self._retry(key)
+        self._queue.retry(key)

@@ -24,7 +24,6 @@ from stowplan.apiserver.controllers.templates import (
     scaled_value,
     template_hash,
 )
-from stowplan.apiserver.controllers.work_queue import WorkQueue
 from stowplan.objects.api import Create, Delete
 from stowplan.objects.base import KubeObject
 from stowplan.objects.codec import convert
@@ -46,8 +45,8 @@ Suits = Callable[[Node, bool], bool]
 class DaemonSetController:
     def __init__(self, shared: Shared) -> None:
         self._shared = shared
-        self.queue = WorkQueue("daemonset", self.sync, shared.call_later, shared.synced)
-        self.calls = Calls(shared, self.queue.add, self.queue.retry)
+        self.queue = shared.queue("daemonset", self.sync)
+        self.calls = Calls(shared, self.queue)
         self._statuses = Statuses(shared.cluster, DAEMON_SET)
         self._reporter = Reporter(shared.cluster, shared.clock, "daemonset-controller")
         shared.listen(DAEMON_SET, self._changed)

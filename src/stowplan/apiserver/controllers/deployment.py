@@ -23,7 +23,6 @@ from stowplan.apiserver.controllers.templates import (
     ready_since,
     template_hash,
 )
-from stowplan.apiserver.controllers.work_queue import WorkQueue
 from stowplan.objects.api import Create, Delete, Patch
 from stowplan.objects.base import KubeObject
 from stowplan.objects.kinds import DEPLOYMENT, POD, REPLICA_SET
@@ -40,8 +39,8 @@ _NOT_COPIED = ("kubectl.kubernetes.io/last-applied-configuration", "deployment.k
 class DeploymentController:
     def __init__(self, shared: Shared) -> None:
         self._shared = shared
-        self.queue = WorkQueue("deployment", self.sync, shared.call_later, shared.synced)
-        self.calls = Calls(shared, self.queue.add, self.queue.retry)
+        self.queue = shared.queue("deployment", self.sync)
+        self.calls = Calls(shared, self.queue)
         self._statuses = Statuses(shared.cluster, DEPLOYMENT)
         self._reporter = Reporter(shared.cluster, shared.clock, "deployment-controller")
         self._progress: dict[str, Progress] = {}
@@ -85,6 +84,8 @@ class DeploymentController:
         if deployment.metadata.deletion_timestamp is None:
             self._move(deployment, current, older)
         self._report_status(deployment, current, older)
+        if self.calls.settled(key):
+            self.queue.forget(key)
 
     # Towards the template.
 
@@ -228,9 +229,8 @@ class DeploymentController:
 def _same_template(one: ReplicaSet, template: dict[str, Any] | None) -> bool:
     found = one.spec.template or {}
     metadata = found.get("metadata") or {}
-    labels = {
-        key: text for key, text in (metadata.get("labels") or {}).items() if key != HASH_LABEL
-    }
+    labels = dict(metadata.get("labels") or {})
+    labels.pop(HASH_LABEL, None)
     wanted = template or {}
     wanted_metadata = wanted.get("metadata") or {}
     return (

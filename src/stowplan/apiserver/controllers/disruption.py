@@ -9,7 +9,6 @@ from __future__ import annotations
 from stowplan.apiserver.controllers.shared import Shared
 from stowplan.apiserver.controllers.statuses import Statuses
 from stowplan.apiserver.controllers.templates import ready_since, scaled_value
-from stowplan.apiserver.controllers.work_queue import WorkQueue
 from stowplan.objects.base import KubeObject
 from stowplan.objects.kinds import (
     DEPLOYMENT,
@@ -31,7 +30,7 @@ _SCALED = frozenset({REPLICA_SET, STATEFUL_SET, DEPLOYMENT})
 class DisruptionController:
     def __init__(self, shared: Shared) -> None:
         self._shared = shared
-        self.queue = WorkQueue("disruption", self.sync, shared.call_later, shared.synced)
+        self.queue = shared.queue("disruption", self.sync)
         self._statuses = Statuses(shared.cluster, POD_DISRUPTION_BUDGET)
         self._since: dict[str, tuple[str, str]] = {}
         self._namespaces: dict[str, set[str]] = {}
@@ -81,8 +80,9 @@ class DisruptionController:
             "lastTransitionTime": since[1],
             "observedGeneration": budget.metadata.generation,
         }
-        # An eviction may have taken one off since we wrote last.
-        self._statuses.forget(budget.uid)
+        if budget.status.disruptions_allowed != allowed:
+            # An eviction has taken one off since we wrote last.
+            self._statuses.forget(budget.uid)
         self._statuses.write(
             budget,
             {

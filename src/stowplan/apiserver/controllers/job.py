@@ -14,7 +14,6 @@ from stowplan.apiserver.controllers.reporting import Reporter
 from stowplan.apiserver.controllers.shared import Shared
 from stowplan.apiserver.controllers.statuses import Statuses
 from stowplan.apiserver.controllers.templates import is_active, pod_from, ready_since
-from stowplan.apiserver.controllers.work_queue import WorkQueue
 from stowplan.objects.api import Create, Delete
 from stowplan.objects.base import KubeObject
 from stowplan.objects.kinds import JOB, POD
@@ -34,13 +33,15 @@ Data = dict[str, Any]
 class JobController:
     def __init__(self, shared: Shared) -> None:
         self._shared = shared
-        self.queue = WorkQueue("job", self.sync, shared.call_later, shared.synced)
-        self.calls = Calls(shared, self.queue.add, self.queue.retry)
+        self.queue = shared.queue("job", self.sync)
+        self.calls = Calls(shared, self.queue)
         self._statuses = Statuses(shared.cluster, JOB)
         self._reporter = Reporter(shared.cluster, shared.clock, "job-controller")
         self._failed_at_s: dict[str, float] = {}
         """When the last pod of a job failed, by the job's uid."""
         self._failures: dict[str, int] = {}
+        self._ended: dict[str, str] = {}
+        """When a job ended, until its status says so itself."""
         shared.listen(JOB, self._changed)
         self._claims = Claims(
             shared, self.calls, owner_kind=JOB, child_kind=POD, look_again=self.queue.add
@@ -53,6 +54,7 @@ class JobController:
             self._statuses.forget(old.uid)
             self._failed_at_s.pop(old.uid, None)
             self._failures.pop(old.uid, None)
+            self._ended.pop(old.uid, None)
 
     def sync(self, key: str) -> None:
         job = self._shared.get(JOB, key)
@@ -175,12 +177,15 @@ class JobController:
         conditions = _suspension(job, now)
         if verdict is not None:
             type_, reason, message = verdict
+            if job.uid not in self._ended:
+                self._ended[job.uid] = now
+                note = "Job completed" if type_ == "Complete" else message
+                event = "Completed" if type_ == "Complete" else reason
+                self._reporter.report(job, event, note, warning=type_ == "Failed")
+            now = self._ended[job.uid]
             conditions.append(_condition(type_, "True", reason, message, now))
             if type_ == "Complete":
                 status["completionTime"] = now
-            note = "Job completed" if type_ == "Complete" else message
-            event = "Completed" if type_ == "Complete" else reason
-            self._reporter.report(job, event, note, warning=type_ == "Failed")
         if conditions:
             status["conditions"] = conditions
         self._statuses.write(job, status)

@@ -10,7 +10,6 @@ from __future__ import annotations
 from stowplan.apiserver.controllers.calls import Calls
 from stowplan.apiserver.controllers.reporting import Reporter
 from stowplan.apiserver.controllers.shared import Shared
-from stowplan.apiserver.controllers.work_queue import WorkQueue
 from stowplan.objects.api import Delete, Patch
 from stowplan.objects.base import KubeObject
 from stowplan.objects.kinds import NODE, POD
@@ -18,17 +17,21 @@ from stowplan.objects.node import Node, Taint
 from stowplan.objects.pod import Pod
 from stowplan.objects.taints import NO_EXECUTE, NO_SCHEDULE, tolerates
 
+QUARANTINE_S = 40.0
+"""How long a node may be away before its pods are given up."""
+
 UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
 
 
 class NodeController:
     def __init__(self, shared: Shared) -> None:
         self._shared = shared
-        self.queue = WorkQueue("node", self.sync, shared.call_later, shared.synced)
-        self.calls = Calls(shared, self.queue.add, self.queue.retry)
+        self.queue = shared.queue("node", self.sync)
+        self.calls = Calls(shared, self.queue)
         self._reporter = Reporter(shared.cluster, shared.clock, "taint-eviction-controller")
-        self._since_s: dict[tuple[str, Taint], float] = {}
-        """When a pod came under a taint: its toleration may run out."""
+        self._since_s: dict[str, dict[Taint, float]] = {}
+        """When a pod, by its uid, came under a taint: its toleration may run out."""
+        self._missing_since_s: dict[str, float] = {}
         shared.listen(NODE, self._node_changed)
         shared.listen(POD, self._pod_changed)
 
@@ -47,22 +50,35 @@ class NodeController:
             if not isinstance(node, Node) or _no_execute(node):
                 self.queue.add(new.spec.node_name)
         elif new is None and isinstance(old, Pod):
-            for key in [key for key in self._since_s if key[0] == old.uid]:
-                del self._since_s[key]
+            self._since_s.pop(old.uid, None)
 
     def sync(self, name: str) -> None:
         node = self._shared.get(NODE, name)
         if not self.calls.settled(name):
             return
         if not isinstance(node, Node):
-            for pod in self._shared.pods_on(name):
-                self._delete(name, pod, grace_s=0)
+            self._sweep(name)
             return
+        self._missing_since_s.pop(name, None)
         self._keep_taint(node)
         taints = _no_execute(node)
         for pod in self._shared.pods_on(name):
             if pod.metadata.deletion_timestamp is None:
                 self._judge(node, pod, taints)
+
+    def _sweep(self, name: str) -> None:
+        """Delete the pods of a node that is not there, unless it comes back soon."""
+        pods = self._shared.pods_on(name)
+        if not pods:
+            self._missing_since_s.pop(name, None)
+            return
+        now_s = self._shared.clock.now()
+        left_s = self._missing_since_s.setdefault(name, now_s) + QUARANTINE_S - now_s
+        if left_s > 0:
+            self.queue.add_after(name, left_s)
+            return
+        for pod in pods:
+            self._delete(name, pod, grace_s=0)
 
     def _keep_taint(self, node: Node) -> None:
         taints = node.spec.taints or []
@@ -81,8 +97,12 @@ class NodeController:
     def _judge(self, node: Node, pod: Pod, taints: list[Taint]) -> None:
         """Delete a pod that does not tolerate a taint, now or when its time is up."""
         now_s = self._shared.clock.now()
-        for key in [key for key in self._since_s if key[0] == pod.uid and key[1] not in taints]:
-            del self._since_s[key]
+        if not taints:
+            self._since_s.pop(pod.uid, None)
+            return
+        known = self._since_s.get(pod.uid, {})
+        since_s_by_taint = {taint: known[taint] for taint in taints if taint in known}
+        self._since_s[pod.uid] = since_s_by_taint
         for taint in taints:
             matching = [one for one in pod.spec.tolerations or () if tolerates(one, taint)]
             if not matching:
@@ -91,7 +111,7 @@ class NodeController:
             limits = [one.toleration_seconds for one in matching]
             if any(limit is None for limit in limits):
                 continue
-            since_s = self._since_s.setdefault((pod.uid, taint), now_s)
+            since_s = since_s_by_taint.setdefault(taint, now_s)
             left_s = since_s + min(limit for limit in limits if limit is not None) - now_s
             if left_s <= 0:
                 self._evict(node, pod)

@@ -14,7 +14,6 @@ from stowplan.apiserver.controllers.reporting import NOTES_PER_SYNC_MAX, Reporte
 from stowplan.apiserver.controllers.shared import Shared
 from stowplan.apiserver.controllers.statuses import Statuses
 from stowplan.apiserver.controllers.templates import is_active, is_available, pod_from, ready_since
-from stowplan.apiserver.controllers.work_queue import WorkQueue
 from stowplan.objects.api import Create, Delete
 from stowplan.objects.base import KubeObject
 from stowplan.objects.kinds import POD, REPLICA_SET
@@ -31,8 +30,8 @@ _PHASE_ORDER = {"Pending": 0, "Unknown": 1, "": 1, "Running": 2}
 class ReplicaSetController:
     def __init__(self, shared: Shared) -> None:
         self._shared = shared
-        self.queue = WorkQueue("replicaset", self.sync, shared.call_later, shared.synced)
-        self.calls = Calls(shared, self.queue.add, self.queue.retry)
+        self.queue = shared.queue("replicaset", self.sync)
+        self.calls = Calls(shared, self.queue)
         self._statuses = Statuses(shared.cluster, REPLICA_SET)
         self._reporter = Reporter(shared.cluster, shared.clock, "replicaset-controller")
         shared.listen(REPLICA_SET, self._changed)
@@ -59,7 +58,9 @@ class ReplicaSetController:
         wanted = thing.spec.replicas if thing.spec.replicas is not None else 1
         if thing.metadata.deletion_timestamp is None:
             if len(pods) < wanted:
-                self._create(thing, min(wanted - len(pods), BURST_MAX))
+                # When the last ones were refused, one is enough to see whether this still is so.
+                burst = 1 if self.queue.is_failing(key) else BURST_MAX
+                self._create(thing, min(wanted - len(pods), burst))
             elif len(pods) > wanted:
                 self._delete(thing, pods, min(len(pods) - wanted, BURST_MAX))
         self._write_status(thing, pods)

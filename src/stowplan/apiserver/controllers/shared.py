@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from random import Random
 
+from stowplan.apiserver.controllers.work_queue import WorkQueue
 from stowplan.clock import Clock
 from stowplan.cluster.informer import Informer, InformerHandlers
 from stowplan.cluster.port import Cluster
@@ -57,6 +58,14 @@ class Shared:
             for kind in self._listeners
         }
         self._was_synced = False
+
+    def queue(self, name: str, sync: Callable[[str], None]) -> WorkQueue:
+        """A queue whose work begins when everything is known."""
+        queue = WorkQueue(
+            name, sync, clock=self.clock, call_later=self.call_later, ready=self.synced
+        )
+        self.on_synced.append(queue.wake)
+        return queue
 
     def start(self) -> None:
         for informer in self._informers.values():

@@ -22,7 +22,6 @@ from stowplan.apiserver.controllers.templates import (
     ready_since,
     template_hash,
 )
-from stowplan.apiserver.controllers.work_queue import WorkQueue
 from stowplan.objects.api import Create, Delete
 from stowplan.objects.base import KubeObject
 from stowplan.objects.kinds import PERSISTENT_VOLUME_CLAIM, POD, STATEFUL_SET
@@ -40,8 +39,8 @@ _ENDED = frozenset({"Succeeded", "Failed"})
 class StatefulSetController:
     def __init__(self, shared: Shared) -> None:
         self._shared = shared
-        self.queue = WorkQueue("statefulset", self.sync, shared.call_later, shared.synced)
-        self.calls = Calls(shared, self.queue.add, self.queue.retry)
+        self.queue = shared.queue("statefulset", self.sync)
+        self.calls = Calls(shared, self.queue)
         self._statuses = Statuses(shared.cluster, STATEFUL_SET)
         self._reporter = Reporter(shared.cluster, shared.clock, "statefulset-controller")
         shared.listen(STATEFUL_SET, self._changed)

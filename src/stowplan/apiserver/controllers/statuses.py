@@ -25,9 +25,7 @@ class Statuses:
         if self._written.get(uid) == status:
             return
         self._written[uid] = status
-        shown = {
-            key: value if value not in (0, None, []) else None for key, value in status.items()
-        }
+        shown = {key: value or None for key, value in status.items()}
         body = {"metadata": {"uid": uid}, "status": shown}
         request = Patch(self._kind, thing.namespace, thing.name, body, "merge", "status")
 

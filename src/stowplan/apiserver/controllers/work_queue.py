@@ -7,8 +7,10 @@ decides when work is done, so the same controllers run live and under the virtua
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable
 
+from stowplan.clock import Clock
 from stowplan.cluster.reflector import CallLater
 
 log = logging.getLogger(__name__)
@@ -23,14 +25,18 @@ class WorkQueue:
         self,
         name: str,
         sync: Callable[[str], None],
+        *,
+        clock: Clock,
         call_later: CallLater,
         ready: Callable[[], bool],
     ) -> None:
         self._name = name
         self._sync = sync
+        self._clock = clock
         self._call_later = call_later
         self._ready = ready
         """Whether everything is known; until then keys only gather."""
+        self._due_s: dict[str, float] = {}
         self._keys: dict[str, None] = {}
         self._failures: dict[str, int] = {}
         self._turn_asked = False
@@ -45,13 +51,27 @@ class WorkQueue:
         self.wake()
 
     def add_after(self, key: str, delay_s: float) -> None:
-        self._call_later(max(0.0, delay_s), lambda: self.add(key))
+        """Add it later; a key waits for one moment only, the earliest."""
+        due_s = self._clock.now() + max(0.0, delay_s)
+        if self._due_s.get(key, math.inf) <= due_s:
+            return
+        self._due_s[key] = due_s
+
+        def fire() -> None:
+            if self._due_s.get(key) == due_s:
+                del self._due_s[key]
+                self.add(key)
+
+        self._call_later(max(0.0, delay_s), fire)
 
     def retry(self, key: str) -> None:
         """Look at it again, after a while that grows with every failure in a row."""
         failures = self._failures.get(key, 0)
         self._failures[key] = failures + 1
         self.add_after(key, min(RETRY_MAX_S, RETRY_MIN_S * 2.0 ** min(failures, 16)))
+
+    def is_failing(self, key: str) -> bool:
+        return key in self._failures
 
     def forget(self, key: str) -> None:
         """It went well."""
@@ -60,6 +80,7 @@ class WorkQueue:
     def stop(self) -> None:
         self._stopped = True
         self._keys.clear()
+        self._due_s.clear()
 
     def wake(self) -> None:
         if self._keys and not self._turn_asked and not self._stopped and self._ready():

@@ -30,9 +30,9 @@ _SCALARS: dict[str, Data] = {
     "y": {"type": "string", "format": "byte"},
     wire_schema.QUANTITY: {"type": "string"},
     wire_schema.INT_OR_STRING: {"type": "string", "format": "int-or-string"},
-    **dict.fromkeys(wire_schema.TIMES, {"type": "string", "format": "date-time"}),
-    **dict.fromkeys(wire_schema.RAW, {"type": "object"}),
-    **dict.fromkeys(wire_schema.WRAPPED_LISTS, {"type": "array", "items": {"type": "string"}}),
+    **{name: {"type": "string", "format": "date-time"} for name in wire_schema.TIMES},
+    **{name: {"type": "object"} for name in wire_schema.RAW},
+    **{name: {"type": "array", "items": {"type": "string"}} for name in wire_schema.WRAPPED_LISTS},
 }
 _TYPE_FIELDS: Data = {"apiVersion": {"type": "string"}, "kind": {"type": "string"}}
 

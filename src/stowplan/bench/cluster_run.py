@@ -1,0 +1,115 @@
+"""The same workloads on a real cluster: any API server that a kubeconfig leads to.
+
+Our scheduler runs in this process, under a name of its own so that the cluster's scheduler leaves
+the pods alone, and talks to the API server over HTTP.  Nodes and pods are real objects there, for
+machines that do not exist: take a test cluster (an API server and etcd are enough).  What was
+created is removed in the end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from random import Random
+from typing import Any
+
+from stowplan.bench.alone import chosen_workload
+from stowplan.bench.engine import LoopTime
+from stowplan.bench.language import Workload
+from stowplan.bench.measure import AttemptTimes, Meter
+from stowplan.bench.memory_use import peak_rss_mib, reset_peak
+from stowplan.bench.progress import Progress
+from stowplan.bench.run import Options, Performance, Result, connect, scheduler_config
+from stowplan.bench.run import show_progress as show
+from stowplan.bench.stage import Stage, Steps
+from stowplan.cluster.client import KubernetesClient
+from stowplan.cluster.kubeconfig import Connection, load_connection
+from stowplan.config import API_VERSION, KIND
+from stowplan.errors import ApiError, InputError
+from stowplan.objects.api import Delete
+from stowplan.objects.kinds import NAMESPACE, NODE, POD
+from stowplan.runtime.memory import tune_collector
+
+SCHEDULER = "stowplan-bench"
+QPS = 5000.0
+"""As upstream's harness has it, for scheduler and creators alike."""
+BURST = 5000
+
+PROFILE: dict[str, Any] = {
+    "apiVersion": API_VERSION,
+    "kind": KIND,
+    "profiles": [{"schedulerName": SCHEDULER}],
+}
+
+
+def perform_on_cluster(request: dict[str, Any]) -> Result:
+    if request["workload"].startswith("StartUp"):
+        raise InputError("StartUp runs on the embedded cluster only")
+    workload = chosen_workload(request)
+    connection = load_connection(environment=os.environ)
+    progress = Progress(request["workload"])
+    options = Options(yardstick=False, progress=progress.show)
+    try:
+        return asyncio.run(_perform(workload, connection, options))
+    finally:
+        progress.end()
+
+
+async def _perform(workload: Workload, connection: Connection, options: Options) -> Result:
+    config, ignored = scheduler_config(workload, PROFILE)
+    engine = LoopTime()
+    reset_peak()
+    tune_collector()
+    random = Random(options.seed)
+    clients = [
+        KubernetesClient(connection, clock=engine.clock, random=random, qps=QPS, burst=BURST)
+        for _ in range(2)
+    ]
+    attempts = AttemptTimes()
+    driver, metrics = connect(clients[0], engine, config, attempts, options.seed)
+    stage = Stage(clients[1], engine.clock, engine.call_later, random, whole_objects=True)
+    stage.scheduler_name = SCHEDULER
+    meter = Meter(stage, attempts, options.sampler)
+    performance = Performance(workload, stage, driver, meter, metrics)
+    show(engine, meter, performance, options)
+    try:
+        with performance.watching_pauses():
+            performance.start()
+            await engine.go_on(lambda: performance.finished)
+        driver.close()
+        await _clean_up(stage, engine)
+    finally:
+        for client in clients:
+            await client.close()
+    result = performance.result(options.sampler)
+    result["peak_rss_mib"] = peak_rss_mib()
+    if ignored:
+        result["gates_ignored"] = ignored
+    return result
+
+
+async def _clean_up(stage: Stage, engine: LoopTime) -> None:
+    outcome: list[Exception | None] = []
+    stage.play(_remove(stage), outcome.append)
+    await engine.go_on(lambda: bool(outcome))
+
+
+def _remove(stage: Stage) -> Steps[None]:
+    """Pods first: a namespace takes its time, and without a kubelet bound pods would stay."""
+    for kind, name in stage.created:
+        if kind is NAMESPACE:
+            pods = yield from stage.list_pods(name, {})
+            for pod in pods:
+                request = Delete(POD, name, pod.name, grace_period_seconds=0)
+                yield from _quietly(stage, request)
+    # Nodes last: whatever is on them is gone by then.
+    order = sorted(stage.created, key=lambda thing: thing[0] is NODE)
+    for kind, name in order:
+        yield from _quietly(stage, Delete(kind, "", name))
+
+
+def _quietly(stage: Stage, request: Delete) -> Steps[None]:
+    try:
+        yield from stage.ask(request)
+    except ApiError:
+        return

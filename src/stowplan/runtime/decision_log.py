@@ -1,0 +1,72 @@
+"""One line per decision, for people who read logs (-v 2), and whatever went wrong, always.
+
+Hears of every attempt from `core.attempts`, beside the metrics.  The messages are those
+kube-scheduler writes, so that searches for them go on finding something.
+"""
+
+from __future__ import annotations
+
+from stowplan.core.decision import Decision
+from stowplan.framework.status import Status
+from stowplan.queue import QueuedPod
+from stowplan.runtime.log import KObj, Log
+
+DECISIONS = 2
+ATTEMPTS = 3
+
+
+class DecisionLog:
+    def __init__(self, log: Log) -> None:
+        self._log = log
+
+    def begin(self, queued: QueuedPod, now_s: float) -> None:
+        if self._log.enabled(ATTEMPTS, "decision_log"):
+            pod = KObj.of(queued.info.key)
+            self._log.info(ATTEMPTS, "Attempting to schedule pod", pod=pod)
+
+    def decided(self, queued: QueuedPod, decision: Decision, now_s: float) -> None:
+        return None
+
+    def end(
+        self, queued: QueuedPod, decision: Decision, status: Status | None, now_s: float
+    ) -> None:
+        if status is not None and not status.is_rejected:
+            pod = KObj.of(decision.pod)
+            self._log.error(
+                "Error scheduling pod; retrying", status.message, pod=pod, attempt=queued.attempts
+            )
+        elif self._log.enabled(DECISIONS, "decision_log"):
+            self._tell(queued, decision, status)
+
+    def _tell(self, queued: QueuedPod, decision: Decision, status: Status | None) -> None:
+        pod = KObj.of(decision.pod)
+        if status is None:
+            self._log.info(
+                DECISIONS,
+                "Successfully bound pod to node",
+                pod=pod,
+                node=KObj("", decision.node),
+                profile=queued.profile,
+                attempt=queued.attempts,
+                evaluatedNodes=decision.evaluated_count,
+                feasibleNodes=decision.feasible_count,
+                score=decision.score,
+            )
+            return
+        optional = {"nominatedNode": decision.nominated_node, "victims": list(decision.victims)}
+        self._log.info(
+            DECISIONS,
+            "Unable to schedule pod; no fit; waiting",
+            pod=pod,
+            profile=queued.profile,
+            attempt=queued.attempts,
+            err=status.message,
+            plugins=list(decision.unschedulable_plugins),
+            **{name: value for name, value in optional.items() if value},
+        )
+
+    def plugin_error(self, plugin: str, point: str, cause: Exception) -> None:
+        self._log.error("Plugin failed", cause, plugin=plugin, extensionPoint=point)
+
+    def problem(self, text: str) -> None:
+        self._log.warning("The cluster is not as the cache has it", problem=text)

@@ -1,0 +1,1 @@
+"""What stands in `examples/` works, and does what the documents say."""

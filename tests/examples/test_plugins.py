@@ -1,0 +1,182 @@
+"""The plugins of docs/plugins.md: the first version and the fast one decide alike."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Hashable
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from examples.plugins import cheap_nodes, cheap_nodes_fast, team_nodes, team_nodes_fast
+from stowplan.config import load_config
+from stowplan.core.decision import Decision
+from stowplan.core.dry_run import DryRun
+from stowplan.errors import ConfigError
+from stowplan.framework import Action, Cycle, Hint, NodeInfo, PodInfo, Resource, Status
+from stowplan.objects import KubeObject
+from stowplan.objects.manifests import read_manifests
+from stowplan.offline import build_cluster
+from stowplan.plugins import IN_TREE
+from tests.builders import World, node, pod
+from tests.plugins.asking import filtered, hint, raw_scores
+
+EXAMPLES = Path(__file__).parents[2] / "examples" / "plugins"
+TEAM, PRICE = team_nodes.TEAM, cheap_nodes.PRICE
+
+
+class SignedTeamNodes(team_nodes.TeamNodes):
+    """One node at a time, and answers kept: the step between the two examples."""
+
+    def signature(self, pod: PodInfo) -> Hashable:
+        return (pod.kind.labels.get(TEAM),)
+
+
+class SignedCheapNodes(cheap_nodes.CheapNodes):
+    def signature(self, pod: PodInfo) -> Hashable:
+        return ()
+
+
+VERSIONS = [
+    pytest.param(team_nodes.TeamNodes, cheap_nodes.CheapNodes, id="one-node"),
+    pytest.param(SignedTeamNodes, SignedCheapNodes, id="one-node-kept"),
+    pytest.param(team_nodes_fast.TeamNodes, cheap_nodes_fast.CheapNodes, id="all-nodes"),
+]
+
+
+def decide(objects: list[KubeObject], *plugins: type, config: Any = None) -> list[Decision]:
+    """As the profile of the example decides, with these versions of its plugins."""
+    registry = {**IN_TREE, **{plugin.name: plugin for plugin in plugins}}  # type: ignore[attr-defined]
+    loaded = load_config(config or EXAMPLES / "scheduler.yaml")
+    run = DryRun(objects, config=loaded, registry=registry, random=Random(0), tie_break="name")
+    return list(run.decide())
+
+
+@pytest.mark.parametrize(("team", "cheap"), VERSIONS)
+def test_the_example_cluster(team: type, cheap: type) -> None:
+    manifests = read_manifests((EXAMPLES / "cluster.yaml").read_bytes(), "cluster.yaml")
+
+    blue, anyone, large = decide(build_cluster(manifests), team, cheap)
+
+    assert (blue.node, anyone.node, large.node) == ("blue-1", "cheap", "")
+    assert large.message == (
+        "0/3 nodes are available: 1 node(s) belonged to another team, 2 Insufficient cpu."
+    )
+    assert large.unschedulable_plugins == ("NodeResourcesFit", "TeamNodes")
+    assert anyone.detail is not None
+    # 100 * (50 - price) / 50, times the weight of 5.
+    assert {name: scores["CheapNodes"] for name, scores in anyone.detail.scores.items()} == {
+        "cheap": 400,
+        "dear": 50,
+    }
+
+
+labels = st.fixed_dictionaries(
+    {},
+    optional={
+        TEAM: st.sampled_from(["blue", "red", ""]),
+        PRICE: st.sampled_from(["0", "7", "49", "50", "51", "-3", "free"]),
+    },
+)
+clusters = st.lists(labels, min_size=1, max_size=8).map(
+    lambda found: [node(f"n{i}", labels=each, cpu=2) for i, each in enumerate(found)]
+)
+waiting = st.lists(labels, max_size=6).map(
+    lambda found: [pod(f"p{i}", labels=each, cpu=1) for i, each in enumerate(found)]
+)
+
+
+@given(clusters, waiting)
+def test_every_version_decides_alike(nodes: list[Any], pods: list[Any]) -> None:
+    first, kept, fast = (
+        [decision.to_dict() for decision in decide([*nodes, *pods], *version.values)]
+        for version in VERSIONS
+    )
+
+    assert first == kept == fast
+
+
+@given(clusters, labels)
+def test_the_two_forms_agree(nodes: list[Any], of_pod: dict[str, str]) -> None:
+    world, asked = World(*nodes), pod(labels=of_pod)
+
+    filtered(team_nodes_fast.TeamNodes(None, world.handle), world, asked)
+    raw_scores(cheap_nodes_fast.CheapNodes({"highestPrice": 50}, world.handle), world, asked)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        pytest.param(None, {}, Hint.QUEUE, id="new-node-for-all"),
+        pytest.param(None, {TEAM: "blue"}, Hint.QUEUE, id="new-node-of-the-team"),
+        pytest.param(None, {TEAM: "red"}, Hint.SKIP, id="new-node-of-others"),
+        pytest.param({TEAM: "red"}, {}, Hint.QUEUE, id="given-up"),
+        pytest.param({}, {PRICE: "3"}, Hint.SKIP, id="was-open-before"),
+    ],
+)
+def test_a_node_wakes_a_pod_that_it_takes_now(
+    old: dict[str, str] | None, new: dict[str, str], expected: Hint
+) -> None:
+    plugin = team_nodes_fast.TeamNodes(None, World().handle)
+    before = None if old is None else node("n", labels=old)
+    action = Action.ADD if old is None else Action.UPDATE_NODE_LABEL
+
+    asked = pod(labels={TEAM: "blue"})
+
+    assert hint(plugin, Resource.NODE, action, asked, before, node("n", labels=new)) is expected
+
+
+def test_a_pod_is_woken_by_its_own_labels_only() -> None:
+    plugin = team_nodes_fast.TeamNodes(None, World().handle)
+    mine, other = pod("mine"), pod("other")
+    event = (Resource.UNSCHEDULABLE_POD, Action.UPDATE_POD_LABEL)
+
+    assert hint(plugin, *event, mine, mine, mine) is Hint.QUEUE
+    assert hint(plugin, *event, mine, other, other) is Hint.SKIP
+
+
+@pytest.mark.parametrize("cheap", [cheap_nodes.CheapNodes, cheap_nodes_fast.CheapNodes])
+def test_wrong_args_are_told_when_the_profile_is_built(cheap: type) -> None:
+    config = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "profiles": [
+            {
+                "plugins": {"multiPoint": {"enabled": [{"name": "CheapNodes"}]}},
+                "pluginConfig": [{"name": "CheapNodes", "args": {"highestPrice": 0}}],
+            }
+        ],
+    }
+
+    with pytest.raises(ConfigError, match='initializing plugin "CheapNodes": highestPrice is 0'):
+        decide([], cheap, config=config)
+
+
+class Raises(team_nodes.TeamNodes):
+    def filter_node(self, cycle: Cycle, pod: PodInfo, node: NodeInfo) -> Status | None:
+        if pod.pod.metadata.name == "unlucky":
+            raise LookupError("no such team")
+        return None
+
+
+def test_an_error_fails_that_pod_only() -> None:
+    objects = [node("n"), pod("unlucky"), pod("lucky")]
+
+    unlucky, lucky = decide(objects, Raises, cheap_nodes.CheapNodes)
+
+    assert unlucky.error == 'running "TeamNodes" filter plugin: LookupError: no such team'
+    assert (unlucky.node, lucky.node) == ("", "n")
+
+
+def test_the_script_prints_what_the_document_shows() -> None:
+    script = EXAMPLES / "try_out.py"
+
+    run = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=True)
+
+    document = (EXAMPLES.parents[1] / "docs" / "plugins.md").read_text()
+    assert f"$ python examples/plugins/try_out.py\n{run.stdout}```" in document
