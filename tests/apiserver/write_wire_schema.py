@@ -33,21 +33,55 @@ PACKAGES = {
     "autoscaling": "autoscaling/v1",
 }
 META = "pkg/apis/meta/v1"
-ROOTS = (
-    "core.Pod core.Node core.Namespace core.Service core.ReplicationController "
-    "core.PersistentVolume core.PersistentVolumeClaim core.ConfigMap core.Secret "
-    "core.ServiceAccount core.Endpoints core.Event core.Binding apps.ReplicaSet apps.StatefulSet "
-    "apps.Deployment apps.DaemonSet apps.ControllerRevision batch.Job storage.StorageClass "
-    "storage.CSINode storage.CSIDriver storage.CSIStorageCapacity storage.VolumeAttachment "
-    "policy.PodDisruptionBudget policy.Eviction scheduling.PriorityClass node.RuntimeClass "
-    "coordination.Lease events.Event discovery.EndpointSlice rbac.Role rbac.ClusterRole "
-    "rbac.RoleBinding rbac.ClusterRoleBinding resource.ResourceClaim "
-    "resource.ResourceClaimTemplate resource.ResourceSlice resource.DeviceClass "
-    "authentication.TokenReview authentication.SelfSubjectReview "
-    "authorization.SubjectAccessReview authorization.LocalSubjectAccessReview "
-    "authorization.SelfSubjectAccessReview authorization.SelfSubjectRulesReview "
-    "autoscaling.Scale meta.DeleteOptions"
-).split()
+ROOTS = [
+    "core.Pod",
+    "core.Node",
+    "core.Namespace",
+    "core.Service",
+    "core.ReplicationController",
+    "core.PersistentVolume",
+    "core.PersistentVolumeClaim",
+    "core.ConfigMap",
+    "core.Secret",
+    "core.ServiceAccount",
+    "core.Endpoints",
+    "core.Event",
+    "core.Binding",
+    "apps.ReplicaSet",
+    "apps.StatefulSet",
+    "apps.Deployment",
+    "apps.DaemonSet",
+    "apps.ControllerRevision",
+    "batch.Job",
+    "storage.StorageClass",
+    "storage.CSINode",
+    "storage.CSIDriver",
+    "storage.CSIStorageCapacity",
+    "storage.VolumeAttachment",
+    "policy.PodDisruptionBudget",
+    "policy.Eviction",
+    "scheduling.PriorityClass",
+    "node.RuntimeClass",
+    "coordination.Lease",
+    "events.Event",
+    "discovery.EndpointSlice",
+    "rbac.Role",
+    "rbac.ClusterRole",
+    "rbac.RoleBinding",
+    "rbac.ClusterRoleBinding",
+    "resource.ResourceClaim",
+    "resource.ResourceClaimTemplate",
+    "resource.ResourceSlice",
+    "resource.DeviceClass",
+    "authentication.TokenReview",
+    "authentication.SelfSubjectReview",
+    "authorization.SubjectAccessReview",
+    "authorization.LocalSubjectAccessReview",
+    "authorization.SelfSubjectAccessReview",
+    "authorization.SelfSubjectRulesReview",
+    "autoscaling.Scale",
+    "meta.DeleteOptions",
+]
 SCALARS = {"string": "s", "bool": "b", "bytes": "y", "double": "d"}
 SCALARS |= dict.fromkeys(("int32", "int64", "uint32", "uint64"), "i")
 

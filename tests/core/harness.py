@@ -42,7 +42,9 @@ def is_a(kind: type, name: str = "") -> Matches:
 
 def status_patches(name: str = "") -> Matches:
     return lambda request: (
-        isinstance(request, Patch) and request.subresource == "status" and name in ("", request.name)
+        isinstance(request, Patch)
+        and request.subresource == "status"
+        and name in ("", request.name)
     )
 
 
@@ -113,7 +115,9 @@ class Notes:
     def end(
         self, queued: QueuedPod, decision: Decision, status: Status | None, now_s: float
     ) -> None:
-        self.ended.append((queued.info.pod.metadata.name, status.message if status else decision.node))
+        self.ended.append(
+            (queued.info.pod.metadata.name, status.message if status else decision.node)
+        )
 
     def plugin_error(self, plugin: str, point: str, cause: Exception) -> None:
         self.plugin_errors.append((plugin, point, cause))

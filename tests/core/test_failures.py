@@ -65,7 +65,9 @@ def test_errors_back_off_longer_each_time_up_to_ten_seconds() -> None:
     cluster.api.fail(is_a(Bind))
     tries: list[float] = []
     cluster.driver.on_effect = lambda effect: (
-        tries.append(cluster.clock.now_s) if isinstance(getattr(effect, "request", None), Bind) else None
+        tries.append(cluster.clock.now_s)
+        if isinstance(getattr(effect, "request", None), Bind)
+        else None
     )
 
     cluster.add(pod("web"))
@@ -121,7 +123,10 @@ def test_reserve_refusing_unreserves_all_and_names_the_plugin() -> None:
     undone = ["unreserve Three", "unreserve Two", "unreserve One"]
     assert log == ["reserve One", "reserve Two", *undone]
     text = "0/1 nodes are available: 1 no licence left."
-    assert (cluster.condition("web").reason, cluster.condition("web").message) == ("Unschedulable", text)
+    assert (cluster.condition("web").reason, cluster.condition("web").message) == (
+        "Unschedulable",
+        text,
+    )
     assert cluster.place("web") == "unschedulable"
     assert cluster.machine.queue.get("default/web").unschedulable_plugins == {"Two"}  # type: ignore[union-attr]
     assert cluster.machine.cache.assumed_count == 0
@@ -134,7 +139,9 @@ def test_a_permit_error_is_no_rejection() -> None:
     cluster.add(pod("web"))
 
     assert cluster.condition("web").reason == "SchedulerError"
-    assert cluster.condition("web").message == 'running Permit plugin "Denying": licence server down'
+    assert (
+        cluster.condition("web").message == 'running Permit plugin "Denying": licence server down'
+    )
     assert cluster.place("web") == "backoff"
 
 
@@ -155,7 +162,9 @@ def test_a_pre_bind_rejection_keeps_its_code_but_names_nobody() -> None:
         return unschedulable("volume lost")  # type: ignore[return-value]
 
     log: Reserving = []
-    cluster = Cluster(node("node-1"), plugins=(reserving("One", log), pre_binding("Volumes", steps)))
+    cluster = Cluster(
+        node("node-1"), plugins=(reserving("One", log), pre_binding("Volumes", steps))
+    )
 
     cluster.add(pod("web"))
     assert cluster.nominated("web") == "node-1"
@@ -270,7 +279,9 @@ def test_a_status_patch_is_tried_four_times_with_growing_pauses() -> None:
     cluster.api.fail(status_patches("big"), Unavailable("later"))
     times: list[float] = []
     cluster.driver.on_effect = lambda effect: (
-        times.append(cluster.clock.now_s) if isinstance(getattr(effect, "request", None), Patch) else None
+        times.append(cluster.clock.now_s)
+        if isinstance(getattr(effect, "request", None), Patch)
+        else None
     )
 
     cluster.add(pod("big", cpu="2"))
@@ -427,12 +438,18 @@ def test_a_plugin_that_raises_fails_only_that_attempt(point: str) -> None:
     assert cluster.place("web") == "backoff"
     assert cluster.machine.cache.pod_count == 0
     assert all(info.requested["cpu"] == 0 for info in cluster.machine.cache.nodes.values())
-    assert ("X", "boom" in text) in [(p, "boom" in str(c)) for p, _, c in cluster.notes.plugin_errors]
+    assert ("X", "boom" in text) in [
+        (p, "boom" in str(c)) for p, _, c in cluster.notes.plugin_errors
+    ]
 
 
 @pytest.mark.parametrize("method", ["bind raises", "bind nonsense", "bind error"])
 def test_a_bind_plugin_that_fails(method: str) -> None:
-    bind = {"bind raises": boom, "bind nonsense": lambda *_: 5, "bind error": lambda *_: error("no")}
+    bind = {
+        "bind raises": boom,
+        "bind nonsense": lambda *_: 5,
+        "bind error": lambda *_: error("no"),
+    }
     broken = make_plugin("X", bind=bind[method])
     enabled = {"bind": {"enabled": [{"name": "X"}], "disabled": [{"name": "*"}]}}
     cluster = Cluster(node("node-1"), plugins=(broken,), profile={"plugins": enabled})
@@ -456,7 +473,9 @@ def test_bind_plugins_are_asked_until_one_does_not_skip() -> None:
         return SKIP
 
     skipping = make_plugin("X", bind=skip)
-    enabled = {"bind": {"enabled": [{"name": "X"}, {"name": "DefaultBinder"}], "disabled": [{"name": "*"}]}}
+    enabled = {
+        "bind": {"enabled": [{"name": "X"}, {"name": "DefaultBinder"}], "disabled": [{"name": "*"}]}
+    }
     cluster = Cluster(node("node-1"), plugins=(skipping,), profile={"plugins": enabled})
 
     cluster.add(pod("web"))
@@ -529,7 +548,9 @@ def test_a_broken_snapshot_fails_one_cycle_and_is_healed() -> None:
 
     cluster.add(pod("web"))
 
-    assert cluster.condition("web").message.startswith("snapshot state is not consistent, length of")
+    assert cluster.condition("web").message.startswith(
+        "snapshot state is not consistent, length of"
+    )
     assert cluster.condition("web").reason == "SchedulerError"
     cluster.run(2)
     assert cluster.place("web") == "bound"

@@ -181,9 +181,7 @@ def test_a_pod_promised_a_node_is_counted_there_by_less_important_ones() -> None
     cluster.add(preemptor("small", priority=1))
     # The small one is tried first, and the room is free: yet it is not for him.
     cluster.machine.queue.delete(cluster.machine.pods["default/urgent"])
-    cluster.machine.queue.nominator.add(
-        cluster.machine.pods["default/urgent"], Nominate("node-1")
-    )
+    cluster.machine.queue.nominator.add(cluster.machine.pods["default/urgent"], Nominate("node-1"))
     cluster.driver.active = True
     cluster.settle()
     assert cluster.place("small") == "unschedulable"
@@ -195,7 +193,9 @@ def test_a_pod_promised_a_node_is_counted_there_by_less_important_ones() -> None
 
 
 def test_a_preemptor_waits_for_a_victim_that_is_on_its_way_out() -> None:
-    cluster = Cluster(node("node-1", cpu="1"), running("batch", 1, metadata={"finalizers": ["x/y"]}))
+    cluster = Cluster(
+        node("node-1", cpu="1"), running("batch", 1, metadata={"finalizers": ["x/y"]})
+    )
     cluster.add(preemptor())
     assert len(cluster.sent(is_a(Delete))) == 1
 
@@ -222,7 +222,9 @@ def test_a_policy_of_never_means_never() -> None:
 
 
 def test_a_promise_that_no_longer_helps_is_withdrawn() -> None:
-    cluster = Cluster(node("node-1", cpu="1"), running("batch", 1, metadata={"finalizers": ["x/y"]}))
+    cluster = Cluster(
+        node("node-1", cpu="1"), running("batch", 1, metadata={"finalizers": ["x/y"]})
+    )
     cluster.add(preemptor())
     assert cluster.nominated("urgent") == "node-1"
 

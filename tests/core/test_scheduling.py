@@ -101,7 +101,13 @@ def test_a_pod_changed_while_it_waits_is_tried_as_it_is_now() -> None:
     assert cluster.place("web") == "unschedulable"
 
     tolerations = [{"key": "dedicated", "operator": "Exists"}]
-    cluster.add(pod("web", metadata={"uid": cluster.pod("web").metadata.uid}, spec={"tolerations": tolerations}))
+    cluster.add(
+        pod(
+            "web",
+            metadata={"uid": cluster.pod("web").metadata.uid},
+            spec={"tolerations": tolerations},
+        )
+    )
     cluster.run(2)
 
     assert cluster.node_of("web") == "node-1"
@@ -176,7 +182,15 @@ def test_a_finished_pod_frees_its_place() -> None:
     cluster = Cluster(node("node-1", cpu="1"))
     cluster.add(pod("job", cpu="1"), pod("next", cpu="1"))
 
-    cluster.add(pod("job", node="node-1", cpu="1", metadata={"uid": cluster.pod("job").metadata.uid}, status={"phase": "Succeeded"}))
+    cluster.add(
+        pod(
+            "job",
+            node="node-1",
+            cpu="1",
+            metadata={"uid": cluster.pod("job").metadata.uid},
+            status={"phase": "Succeeded"},
+        )
+    )
     cluster.run(2)
 
     assert cluster.node_of("next") == "node-1"

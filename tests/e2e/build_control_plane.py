@@ -64,7 +64,9 @@ def cache_folder(environment: Mapping[str, str]) -> Path:
 
 
 def version(module: str) -> str:
-    found = re.search(rf"^\s*{re.escape(module)} (v\S+)", (MODULE / "go.mod").read_text(), re.M)
+    found = re.search(
+        rf"^\s*{re.escape(module)} (v\S+)", (MODULE / "go.mod").read_text(), re.MULTILINE
+    )
     assert found, f"go.mod does not require {module}"
     return found[1]
 
@@ -113,7 +115,18 @@ def _build(name: str, target: Path, environment: Mapping[str, str]) -> None:
     )
     polite = ["nice", "-n", "10"] if shutil.which("nice") else []
     process = subprocess.Popen(
-        [*polite, "go", "build", "-v", "-trimpath", "-ldflags", flags, "-o", target, PROGRAMS[name]],
+        [
+            *polite,
+            "go",
+            "build",
+            "-v",
+            "-trimpath",
+            "-ldflags",
+            flags,
+            "-o",
+            target,
+            PROGRAMS[name],
+        ],
         cwd=MODULE,
         env={**environment, "CGO_ENABLED": "0", "GOWORK": "off"},
         stderr=subprocess.PIPE,
@@ -152,7 +165,7 @@ def _complete(folder: Path) -> bool:
 
 
 def _go_version() -> str:
-    found = re.search(r"^go (\S+)", (MODULE / "go.mod").read_text(), re.M)
+    found = re.search(r"^go (\S+)", (MODULE / "go.mod").read_text(), re.MULTILINE)
     return found[1] if found else ""
 
 
