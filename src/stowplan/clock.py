@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Protocol
 
-__all__ = ["Clock", "RealClock", "VirtualClock"]
+__all__ = ["Clock", "RealClock", "SteadyClock", "VirtualClock"]
 
 
 class Clock(Protocol):
@@ -26,6 +26,17 @@ class Clock(Protocol):
 class RealClock:
     def now(self) -> float:
         return time.time()
+
+
+class SteadyClock:
+    """The real time of the start, and how much has passed since: setting the machine's clock does
+    not make time jump.  Leases are held and taken by it."""
+
+    def __init__(self) -> None:
+        self._start_s = time.time() - time.monotonic()
+
+    def now(self) -> float:
+        return self._start_s + time.monotonic()
 
 
 @dataclass(slots=True)

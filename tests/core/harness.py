@@ -16,7 +16,8 @@ from stowplan.core.attempts import AttemptLog
 from stowplan.core.decision import Decision
 from stowplan.core.extender import CallExtender, ExtenderAnswer
 from stowplan.core.machine import Machine
-from stowplan.core.messages import AskExtender, Call, Effect
+from stowplan.core.messages import Effect
+from stowplan.core.replay import Recording
 from stowplan.errors import ApiError, Conflict
 from stowplan.framework.status import Status
 from stowplan.objects.api import Bind, Delete, Patch, Request
@@ -49,7 +50,7 @@ def status_patches(name: str = "") -> Matches:
 
 
 class Api:
-    """The store as the scheduler reaches it: requests can be made to fail, or to take their time."""
+    """The store as the scheduler reaches it: requests can be made to fail or to take time."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
@@ -132,11 +133,11 @@ class FakeExtender:
     def __init__(self, clock: VirtualClock, **verbs: Any) -> None:
         self._clock = clock
         self.verbs = verbs
-        self.calls: list[tuple[str, dict[str, Any]]] = []
+        self.calls: list[CallExtender] = []
         self.delay_s = 0.0
 
     def call(self, call: CallExtender, done: Callable[[ExtenderAnswer], None]) -> None:
-        self.calls.append((call.url, call.body))
+        self.calls.append(call)
         answer = self.verbs[call.verb](call.body)
         if not isinstance(answer, ExtenderAnswer):
             answer = ExtenderAnswer(answer)
@@ -182,6 +183,7 @@ class Cluster:
             log=self.log,
             recorder=recorder,
         )
+        self.recording = Recording(self.machine)
         self.driver = Driver(
             self.machine,
             self.api,
@@ -303,5 +305,8 @@ class Cluster:
     def binds(self) -> list[tuple[str, str]]:
         return [(r.name, r.node) for r in self.api.requests if isinstance(r, Bind)]
 
-    def open_calls(self) -> list[Effect]:
-        return [effect for effect in self.effects if isinstance(effect, Call | AskExtender)]
+    def rejectors(self, name: str) -> set[str]:
+        """Who turned the waiting pod down, as the queue has it."""
+        queued = self.machine.queue.get(f"default/{name}")
+        assert queued is not None, f"{name} does not wait"
+        return set(queued.unschedulable_plugins)

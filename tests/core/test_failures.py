@@ -1,8 +1,9 @@
-"""The only way back: everything that can fail is undone, told, and tried again by the right rule."""
+"""The only way back: what fails is undone, told, and tried again by the right rule."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -73,7 +74,7 @@ def test_errors_back_off_longer_each_time_up_to_ten_seconds() -> None:
     cluster.add(pod("web"))
     cluster.run(60)
 
-    waits = [after - before for before, after in zip(tries, tries[1:], strict=False)]
+    waits = [after - before for before, after in pairwise(tries)]
     # Whole seconds, and the last one must have passed: 1 s lasts between 1 and 2.
     assert waits[:6] == [2.0, 3.0, 5.0, 9.0, 11.0, 11.0]
 
@@ -85,7 +86,7 @@ def test_others_are_told_of_the_room_a_failed_bind_left() -> None:
     assert cluster.place("second") == "unschedulable"
 
     cluster.api.fail(lambda request: isinstance(request, Bind) and request.name == "first", times=1)
-    request, done = cluster.api.held.popleft()
+    _, done = cluster.api.held.popleft()
     done(Conflict("no"))
     cluster.settle()
 
@@ -242,8 +243,10 @@ def test_the_first_failure_in_a_group_stops_the_others() -> None:
         (error("no"), 'running PreBindPreFlight "Odd": no'),
         (
             unschedulable("no"),
-            'PreBindPreFlight Odd returned "Unschedulable", which is unsupported. '
-            "It is supposed to return Success, Skip, or Error status",
+            (
+                'PreBindPreFlight Odd returned "Unschedulable", which is unsupported. '
+                "It is supposed to return Success, Skip, or Error status"
+            ),
         ),
     ],
 )
@@ -288,7 +291,7 @@ def test_a_status_patch_is_tried_four_times_with_growing_pauses() -> None:
     cluster.run(60)
 
     assert len(times) == 4
-    pauses = [after - before for before, after in zip(times, times[1:], strict=False)]
+    pauses = [after - before for before, after in pairwise(times)]
     for pause, expected in zip(pauses, (0.010, 0.050, 0.250), strict=True):
         assert expected <= pause + 1e-6 <= expected * 1.1 + 2e-6
     assert cluster.place("big") == "unschedulable"
@@ -396,8 +399,10 @@ RAISING: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "Score out of range": (
         {"score_node": lambda *_: 101},
-        'plugin "X" returns an invalid score 101, it should in the range of [0, 100] '
-        "after normalizing",
+        (
+            'plugin "X" returns an invalid score 101, it should in the range of [0, 100] '
+            "after normalizing"
+        ),
     ),
     "Reserve": (
         {"reserve": boom, "unreserve": go},

@@ -174,22 +174,20 @@ def test_less_important_pods_lose_their_promise_of_the_node() -> None:
 
 
 def test_a_pod_promised_a_node_is_counted_there_by_less_important_ones() -> None:
-    cluster = Cluster(node("node-1", cpu="1"), running("batch", 1))
-    cluster.add(preemptor("urgent", priority=100))
-    cluster.driver.active = False
-    cluster.delete("batch", grace_s=0)
-    cluster.add(preemptor("small", priority=1))
-    # The small one is tried first, and the room is free: yet it is not for him.
-    cluster.machine.queue.delete(cluster.machine.pods["default/urgent"])
-    cluster.machine.queue.nominator.add(cluster.machine.pods["default/urgent"], Nominate("node-1"))
-    cluster.driver.active = True
-    cluster.settle()
-    assert cluster.place("small") == "unschedulable"
-    cluster.machine.queue.add(cluster.machine.pods["default/urgent"])
-    cluster.run(3)
+    cluster = Cluster(node("node-1", cpu="2"), running("v1", 1), running("v2", 2))
+    cluster.add(preemptor("urgent", cpu="2", priority=100))
+    # One victim has ended, the other takes its time: half of the node is free, and promised.
+    cluster.delete("v1", grace_s=0)
+    cluster.run(2)
+    assert cluster.place("urgent") == "unschedulable"
 
-    assert cluster.node_of("urgent") == "node-1"
-    assert not cluster.node_of("small")
+    cluster.add(preemptor("small", priority=1), preemptor("vital", priority=101, cpu="500m"))
+
+    assert (cluster.place("small"), cluster.place("vital")) == ("unschedulable", "bound")
+    assert cluster.condition("small").message == (
+        "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, "
+        "preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod."
+    )
 
 
 def test_a_preemptor_waits_for_a_victim_that_is_on_its_way_out() -> None:
@@ -268,8 +266,10 @@ def test_a_victim_in_pre_bind_is_called_off_in_memory() -> None:
     assert cluster.place("low") == "backoff"
     assert cluster.sent(is_a(Delete)) == []
     assert cluster.notes_of("low", "Preempted") == [
-        f"Preempted by pod {cluster.pod('urgent').metadata.uid} on node node-1 "
-        "(in kube-scheduler memory)."
+        (
+            f"Preempted by pod {cluster.pod('urgent').metadata.uid} on node node-1 "
+            "(in kube-scheduler memory)."
+        )
     ]
     # The room is free at once: nobody has to end first.
     assert cluster.place("urgent") == "assumed"

@@ -1,1 +1,1 @@
-"""End to end: the installed command as real processes, on the embedded server and on the real one."""
+"""End to end: the installed command as real processes, on the embedded server and a real one."""

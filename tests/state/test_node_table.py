@@ -31,8 +31,10 @@ IMAGES = ["app:1", "db:1"]
 Step = tuple[str, int, int, int]
 steps = st.tuples(
     st.sampled_from(
-        ["set node", "heartbeat", "remove node", "add pod", "confirm", "update pod", "remove pod"]
-        + ["refresh", "refresh"]
+        (
+            *("set node", "heartbeat", "remove node", "add pod", "confirm"),
+            *("update pod", "remove pod", "refresh", "refresh"),
+        )
     ),
     st.integers(0, len(NODES) - 1),
     st.integers(0, 7),

@@ -16,15 +16,15 @@ from stowplan.bench import start
 from stowplan.bench.catalogue import choose, resized, shipped
 from stowplan.bench.language import Workload, read_workloads
 from stowplan.bench.progress import Progress
-from stowplan.bench.run import Options, Result, run_workload
+from stowplan.bench.results import Result
+from stowplan.bench.run import Options, run_workload
 from stowplan.errors import StowplanError
 
 
 def perform(request: dict[str, Any], options: Options) -> Result:
     """Run what the request names, here and now."""
-    name = request["workload"]
-    if name.partition("/")[0] == start.CASE:
-        return start.run_start(name, options, pods=request.get("pods"))
+    if start.is_start(request["workload"]):
+        return start.run_start(request["workload"], options, **_sizes(request))
     return run_workload(chosen_workload(request), options)
 
 
@@ -33,12 +33,11 @@ def chosen_workload(request: dict[str, Any]) -> Workload:
     file = request.get("file")
     known = read_workloads(Path(file)) if file else shipped()
     (workload,) = choose([request["workload"]], known)
-    return resized(
-        workload,
-        nodes=request.get("nodes"),
-        pods=request.get("pods"),
-        init_pods=request.get("init_pods"),
-    )
+    return resized(workload, **_sizes(request))
+
+
+def _sizes(request: dict[str, Any]) -> dict[str, int | None]:
+    return {name: request.get(name) for name in ("nodes", "init_pods", "pods")}
 
 
 def perform_alone(request: dict[str, Any]) -> Result:

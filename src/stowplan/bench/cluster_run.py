@@ -18,10 +18,11 @@ from stowplan.bench.engine import LoopTime
 from stowplan.bench.language import Workload
 from stowplan.bench.measure import AttemptTimes, Meter
 from stowplan.bench.memory_use import peak_rss_mib, reset_peak
-from stowplan.bench.progress import Progress
-from stowplan.bench.run import Options, Performance, Result, connect, scheduler_config
+from stowplan.bench.results import Result
+from stowplan.bench.run import Options, Performance, connect, scheduler_config
 from stowplan.bench.run import show_progress as show
 from stowplan.bench.stage import Stage, Steps
+from stowplan.bench.start import is_start
 from stowplan.cluster.client import KubernetesClient
 from stowplan.cluster.kubeconfig import Connection, load_connection
 from stowplan.config import API_VERSION, KIND
@@ -42,17 +43,12 @@ PROFILE: dict[str, Any] = {
 }
 
 
-def perform_on_cluster(request: dict[str, Any]) -> Result:
-    if request["workload"].startswith("StartUp"):
+def perform_on_cluster(request: dict[str, Any], options: Options) -> Result:
+    if is_start(request["workload"]):
         raise InputError("StartUp runs on the embedded cluster only")
     workload = chosen_workload(request)
     connection = load_connection(environment=os.environ)
-    progress = Progress(request["workload"])
-    options = Options(yardstick=False, progress=progress.show)
-    try:
-        return asyncio.run(_perform(workload, connection, options))
-    finally:
-        progress.end()
+    return asyncio.run(_perform(workload, connection, options))
 
 
 async def _perform(workload: Workload, connection: Connection, options: Options) -> Result:
@@ -66,17 +62,17 @@ async def _perform(workload: Workload, connection: Connection, options: Options)
         for _ in range(2)
     ]
     attempts = AttemptTimes()
-    driver, metrics = connect(clients[0], engine, config, attempts, options.seed)
+    scheduler = connect(clients[0], engine, config, attempts, options.seed)
     stage = Stage(clients[1], engine.clock, engine.call_later, random, whole_objects=True)
     stage.scheduler_name = SCHEDULER
     meter = Meter(stage, attempts, options.sampler)
-    performance = Performance(workload, stage, driver, meter, metrics)
+    performance = Performance(workload, stage, scheduler, meter)
     show(engine, meter, performance, options)
     try:
         with performance.watching_pauses():
             performance.start()
             await engine.go_on(lambda: performance.finished)
-        driver.close()
+        scheduler.driver.close()
         await _clean_up(stage, engine)
     finally:
         for client in clients:

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from stowplan.apiserver.stored_kinds import PLAIN_KINDS
 from stowplan.bench.catalogue import TEMPLATES
 from stowplan.bench.language import Workload
 from stowplan.bench.measure import Meter
@@ -21,7 +22,7 @@ from stowplan.errors import AlreadyExists
 from stowplan.objects.api import Create
 from stowplan.objects.base import KubeObject, ObjectMeta
 from stowplan.objects.codec import convert
-from stowplan.objects.kinds import KIND_BY_STRUCT, NAMESPACE, POD, PRIORITY_CLASS, Kind
+from stowplan.objects.kinds import NAMESPACE, POD, PRIORITY_CLASS, Kind
 from stowplan.objects.pod import Pod
 from stowplan.objects.workloads import Namespace, PriorityClass
 
@@ -31,6 +32,21 @@ BASE_POD = "base-pod"
 Body = KubeObject | dict[str, Any]
 
 
+@dataclass(frozen=True, slots=True)
+class Device:
+    driver: str
+    node: str
+    """Its pool has the same name."""
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    namespace: str
+    name: str
+    requests: tuple[str, ...]
+
+
 @dataclass(slots=True)
 class Maker:
     stage: Stage
@@ -38,6 +54,9 @@ class Maker:
     _stencils: dict[str, Stencil] = field(default_factory=dict)
     _shared: dict[tuple[str, int], Body] = field(default_factory=dict)
     """Objects of templates that do not vary: made once, used for every replica."""
+    devices: list[Device] = field(default_factory=list)
+    claims: list[Claim] = field(default_factory=list)
+    """Devices and claims that are not allocated yet."""
 
     def stencil(self, path: str) -> Stencil:
         found = self._stencils.get(path)
@@ -62,13 +81,10 @@ class Maker:
     def body(self, kind: Kind, data: dict[str, Any]) -> Body:
         if kind is POD:
             data = _for_scheduler(_with_class(data), self.stage.scheduler_name)
-        if self.stage.whole_objects:
+        if self.stage.whole_objects or kind in PLAIN_KINDS:
             return data
         made: KubeObject = convert(data, kind.struct)
         return made
-
-    def kind_of(self, thing: KubeObject) -> Kind:
-        return KIND_BY_STRUCT[type(thing)]
 
     def prepare(self, path: str) -> Steps[None]:
         """See that a pod of this template will be admitted: its priority needs a class."""

@@ -3,8 +3,10 @@
 A `Collection` says which pods count.  While one is open, the `Meter` counts pods as the watch
 shows them with a node, samples the rate every second as upstream does, and every tenth of a
 second for the picture; it times each attempt, and lets `sampler` find where the time goes.
-Upstream loses runs of under two seconds; so the rate over all, from the first pod created to the
-last one bound, is taken as well, by the clock on the wall and by the processor's.
+Upstream loses runs of under two seconds; so the rate over all is taken as well, by the clock on the
+wall and by the processor's: from before the first pod is created until the watch has confirmed the
+last binding to the scheduler and its events are written.  Making the objects beforehand, and the
+glances at the `yardstick`, are not counted.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from typing import Any
 
 from stowplan.bench.sampler import Sampler
 from stowplan.bench.stage import Stage
+from stowplan.bench.yardstick import Yardstick
 from stowplan.core.decision import Decision
 from stowplan.framework.status import Status
 from stowplan.objects.pod import Pod
@@ -40,11 +43,13 @@ class Collection:
 
     name: str
     namespaces: frozenset[str]
-    selector: Selector
+    selector: Selector | None = None
+    """None: every pod of these namespaces."""
 
     def counts(self, pod: Pod) -> bool:
-        return pod.metadata.namespace in self.namespaces and (
-            self.selector.is_everything or self.selector.matches(pod.metadata.labels or {})
+        metadata = pod.metadata
+        return metadata.namespace in self.namespaces and (
+            self.selector is None or self.selector.matches(metadata.labels or {})
         )
 
 
@@ -157,12 +162,14 @@ class Meter:
         stage: Stage,
         attempts: AttemptTimes,
         sampler: Sampler | None = None,
+        yardstick: Yardstick | None = None,
         *,
         settle: bool = True,
     ) -> None:
         self._stage = stage
         self.attempts = attempts
         self._sampler = sampler
+        self.yardstick = yardstick
         self._settle = settle
         self.done: list[Measurement] = []
         self.goal: tuple[str, int, int] = ("", 0, 0)
@@ -172,7 +179,9 @@ class Meter:
         self._found = Measurement("", 0, 0)
         self._count = 0
         self._throughput = Throughput()
-        self._started_s = self._last_s = self._cpu_started_s = 0.0
+        self._started_s = self._cpu_started_s = 0.0
+        self._aside_s = self._aside_cpu_s = 0.0
+        """Spent on the yardstick meanwhile."""
         self._picture: list[int] = []
         stage.tally.on_placed.append(self._placed)
 
@@ -188,6 +197,8 @@ class Meter:
         assert self._collection is None, "measuring already"
         if self._settle:
             settle_memory()
+        if self.yardstick is not None:
+            self.yardstick.look()
         stage = self._stage
         self._collection = collection
         self._found = Measurement(collection.name, stage.node_count, stage.tally.placed_count)
@@ -198,20 +209,24 @@ class Meter:
         self.on_measuring()
         if self._sampler is not None:
             self._sampler.start()
+        self._aside_s = self._aside_cpu_s = 0.0
         self._cpu_started_s = time.process_time()
-        self._started_s = self._last_s = stage.clock.now()
+        self._started_s = stage.clock.now()
         stage.call_later(SAMPLE_S, self._sample(collection))
         stage.call_later(PICTURE_S, self._draw(collection))
 
     def stop(self) -> None:
         found = self._found
-        found.cpu_s = time.process_time() - self._cpu_started_s
+        found.cpu_s = time.process_time() - self._cpu_started_s - self._aside_cpu_s
+        duration_s = self._stage.clock.now() - self._started_s - self._aside_s
         if self._sampler is not None:
             self._sampler.stop()
+        if self.yardstick is not None:
+            self.yardstick.look()
         self._collection = None
         self.attempts.recording = False
         found.pods = self._count
-        found.duration_s = max(1e-9, self._last_s - self._started_s)
+        found.duration_s = max(1e-9, duration_s)
         found.throughput = self._throughput.summary()
         found.picture, found.picture_s = self._drawn()
         self.done.append(found)
@@ -219,7 +234,6 @@ class Meter:
     def _placed(self, pod: Pod) -> None:
         if self._collection is not None and self._collection.counts(pod):
             self._count += 1
-            self._last_s = self._stage.clock.now()
 
     def _sample(self, collection: Collection) -> Callable[[], None]:
         def tick() -> None:
@@ -239,9 +253,18 @@ class Meter:
                 for step in range(before, at):
                     share = (step + 1 - before) / (at - before)
                     self._picture.append(known + round((self._count - known) * share))
+                self._glance()
                 self._stage.call_later(PICTURE_S, tick)
 
         return tick
+
+    def _glance(self) -> None:
+        if self.yardstick is None:
+            return
+        started_s, cpu_started_s = self._stage.clock.now(), time.process_time()
+        self.yardstick.glance()
+        self._aside_s += self._stage.clock.now() - started_s
+        self._aside_cpu_s += time.process_time() - cpu_started_s
 
     def _drawn(self) -> tuple[list[float], float]:
         totals, step = [0, *self._picture], ceil(len(self._picture) / PICTURE_POINTS_MAX) or 1

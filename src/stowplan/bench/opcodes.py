@@ -182,5 +182,3 @@ Op = (
     | CreateResourceClaims
     | AllocResourceClaims
 )
-
-DRA_OPS = (CreateResourceDriver, CreateResourceClaims, AllocResourceClaims)

@@ -7,13 +7,19 @@ other.  Pods are made in `pod_ops`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
+from stowplan.bench.device_ops import (
+    alloc_resource_claims,
+    create_resource_claims,
+    create_resource_driver,
+)
 from stowplan.bench.making import BASE_NODE, Act
 from stowplan.bench.measure import Collection
 from stowplan.bench.opcodes import (
+    AllocResourceClaims,
     Barrier,
     Churn,
     CreateAny,
@@ -21,6 +27,8 @@ from stowplan.bench.opcodes import (
     CreateNodes,
     CreatePods,
     CreatePodSets,
+    CreateResourceClaims,
+    CreateResourceDriver,
     DeletePods,
     Op,
     Sleep,
@@ -28,13 +36,13 @@ from stowplan.bench.opcodes import (
     StopCollectingMetrics,
     UpdateAny,
 )
-from stowplan.bench.pod_ops import create_pods
+from stowplan.bench.pod_ops import create_pods, stop_measuring
 from stowplan.bench.stage import Stage, Steps
 from stowplan.config import Duration
 from stowplan.errors import AlreadyExists, ApiError, InputError
 from stowplan.objects.api import Create, Delete, Update
 from stowplan.objects.base import KubeObject, ObjectMeta
-from stowplan.objects.kinds import CSI_NODE, NAMESPACE, NODE, POD
+from stowplan.objects.kinds import CSI_NODE, NAMESPACE, NODE, POD, Kind
 from stowplan.objects.labels import selector_from_map
 from stowplan.objects.pod import Pod
 from stowplan.objects.storage import CSINode, CSINodeDriver, CSINodeSpec, VolumeNodeResources
@@ -69,13 +77,13 @@ def carry_out(act: Act, op: Op) -> Steps[None]:
         case StartCollectingMetrics():
             return _start_collecting(act, op)
         case StopCollectingMetrics():
-            return _stop_collecting(act)
-        case _:
-            raise InputError(
-                f"the op {type(op).__struct_config__.tag} needs dynamic resource allocation, "
-                "which Stowplan does not have yet",
-                where=act.workload.full_name,
-            )
+            return stop_measuring(act)
+        case CreateResourceDriver():
+            return create_resource_driver(act, op)
+        case CreateResourceClaims():
+            return create_resource_claims(act, op)
+        case AllocResourceClaims():
+            return alloc_resource_claims(act, op)
 
 
 # -- nodes and namespaces -------------------------------------------------------------------
@@ -205,7 +213,7 @@ def _churn(act: Act, op: Churn) -> Steps[None]:
 def _create_on_and_on(act: Act, op: Churn, namespace: str) -> Steps[None]:
     number = 0
     while not act.stage.ended and (op.number == 0 or number < op.number):
-        _create_each(act, op, namespace, number, _ignore)
+        _create_each(act, op, namespace, number, [])
         number += 1
         yield op.interval_milliseconds / 1000
 
@@ -214,32 +222,30 @@ def _recreate(act: Act, op: Churn, namespace: str) -> Steps[None]:
     pause_s = op.interval_milliseconds / 1000
     number = 0
     while not act.stage.ended:
-        created: list[list[KubeObject]] = []
+        created: list[list[Delete]] = []
         for _ in range(op.number):
-            mine: list[KubeObject] = []
-            created.append(mine)
-            _create_each(act, op, namespace, number, partial(_note, mine))
+            undo: list[Delete] = []
+            created.append(undo)
+            _create_each(act, op, namespace, number, undo)
             number += 1
             yield pause_s
-        for mine in created:
-            for thing in mine:
-                kind = act.make.kind_of(thing)
-                delete = Delete(kind, thing.namespace, thing.name, grace_period_seconds=0)
+        for undo in created:
+            for delete in undo:
                 act.stage.cluster.call(delete, _ignore)
             yield pause_s
 
 
-def _create_each(
-    act: Act, op: Churn, namespace: str, number: int, done: Callable[[Any], None]
-) -> None:
+def _create_each(act: Act, op: Churn, namespace: str, number: int, undo: list[Delete]) -> None:
+    """One object of each template; notes how to delete what was created."""
+
+    def note(kind: Kind, answer: Any) -> None:
+        if isinstance(answer, KubeObject):
+            undo.append(Delete(kind, answer.namespace, answer.name, grace_period_seconds=0))
+
     for path in op.template_paths:
         kind, body = act.make.thing(path, number, max(1, op.number))
-        act.stage.cluster.call(Create(kind, namespace if kind.namespaced else "", body), done)
-
-
-def _note(things: list[KubeObject], answer: Any) -> None:
-    if isinstance(answer, KubeObject):
-        things.append(answer)
+        request = Create(kind, namespace if kind.namespaced else "", body)
+        act.stage.cluster.call(request, partial(note, kind))
 
 
 def _create_any(act: Act, op: CreateAny) -> Steps[None]:
@@ -291,23 +297,20 @@ def _barrier(act: Act, op: Barrier) -> Steps[None]:
     stage, tally = act.stage, act.stage.tally
     selector = selector_from_map(op.label_selector)
     settled = _attempted if op.stage_requirement == "Attempted" else _never
-    pods = [
-        (namespace, name)
-        for namespace in op.namespaces or stage.recorded
-        for name in stage.recorded[namespace]
-    ]
+    namespaces = op.namespaces or list(stage.recorded)
+    uids = [uid for namespace in namespaces for uid in stage.recorded[namespace]]
 
-    def is_settled(namespace: str, name: str) -> bool:
-        pod = tally.waiting[namespace].get(name)
+    def is_settled(uid: str) -> bool:
+        pod = tally.waiting.get(uid)
         if pod is None:
-            return tally.has_seen(namespace, name)
+            return uid in tally.settled
         return not selector.matches(pod.metadata.labels or {}) or settled(pod)
 
     def left() -> list[str]:
-        return ["/".join(pod) for pod in pods if not is_settled(*pod)]
+        return [tally.key_of(uid) for uid in uids if not is_settled(uid)]
 
-    for pod in pods:
-        yield from stage.wait(partial(is_settled, *pod), left)
+    for uid in uids:
+        yield from stage.wait(partial(is_settled, uid), left)
 
 
 def _never(pod: Pod) -> bool:
@@ -324,13 +327,7 @@ def _sleep(op: Sleep) -> Steps[None]:
 
 
 def _start_collecting(act: Act, op: StartCollectingMetrics) -> Steps[None]:
-    collection = Collection(
-        op.name or "collection", frozenset(op.namespaces), selector_from_map(op.label_selector)
-    )
+    selector = selector_from_map(op.label_selector) if op.label_selector else None
+    collection = Collection(op.name or "collection", frozenset(op.namespaces), selector)
     act.meter.start(collection)
-    yield 0.0
-
-
-def _stop_collecting(act: Act) -> Steps[None]:
-    act.meter.stop()
     yield 0.0

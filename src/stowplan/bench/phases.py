@@ -74,6 +74,7 @@ _PHASES: dict[tuple[str, str], str] = {
     ("bench/stage.py", ""): "benchmark",
     ("bench/measure.py", "begin"): "decisions and metrics",
     ("bench/measure.py", "end"): "decisions and metrics",
+    ("bench/yardstick.py", ""): WAITING,
     ("bench/", ""): "benchmark",
 }
 

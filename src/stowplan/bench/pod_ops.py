@@ -18,9 +18,7 @@ from stowplan.objects.api import Create, Delete
 from stowplan.objects.base import KubeObject
 from stowplan.objects.kinds import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD
 from stowplan.objects.pod import Pod
-from stowplan.objects.selectors import Selector
 
-_EVERYTHING = Selector()
 _BOUND = "pv.kubernetes.io/bind-completed"
 
 
@@ -32,36 +30,41 @@ def create_pods(act: Act, op: CreatePods, namespace: str) -> Steps[None]:
     requests = _requests(act, op, path, namespace)
     act.meter.announce(f"{op.count} pods", op.count)
     if op.collect_metrics:
-        act.meter.start(Collection(namespace, frozenset([namespace]), _EVERYTHING))
+        act.meter.start(Collection(namespace, frozenset([namespace])))
     if op.steady_state:
         yield from _steady(act, op, namespace, requests)
     elif op.skip_wait_to_completion:
-        recorded = stage.recorded[namespace]
-        yield from stage.send(requests, on_answer=lambda pod: _record(recorded, pod))
+        yield from _create(act, requests, stage.recorded[namespace])
     else:
-        yield from _create_and_wait(act, namespace, requests)
+        yield from _create_and_wait(act, requests)
     if op.collect_metrics:
-        act.meter.stop()
+        yield from stop_measuring(act)
+
+
+def stop_measuring(act: Act) -> Steps[None]:
+    """At the very end: every binding confirmed by the watch, every event written."""
+    yield from act.stage.wait(act.stage.at_rest, list)
+    act.meter.stop()
 
 
 def _pod_path(act: Act, op: CreatePods) -> str:
     return op.pod_template_path or act.workload.default_pod_template or BASE_POD
 
 
-def _create_and_wait(act: Act, namespace: str, requests: list[Create]) -> Steps[None]:
-    tally = act.stage.tally
+def _create_and_wait(act: Act, requests: list[Create]) -> Steps[None]:
+    uids: list[str] = []
+    yield from _create(act, requests, uids)
+    yield from act.stage.wait_placed(uids)
 
-    def expect(thing: KubeObject | None) -> None:
+
+def _create(act: Act, requests: list[Create], uids: list[str]) -> Steps[None]:
+    """Notes the uids of the pods among what is created."""
+
+    def note(thing: KubeObject | None) -> None:
         if isinstance(thing, Pod):
-            tally.expect(namespace, thing.metadata.name)
+            uids.append(thing.metadata.uid)
 
-    yield from act.stage.send(requests, on_answer=expect)
-    yield from act.stage.wait_placed(namespace)
-
-
-def _record(recorded: set[str], thing: KubeObject | None) -> None:
-    if isinstance(thing, Pod):
-        recorded.add(thing.metadata.name)
+    yield from act.stage.send(requests, on_answer=note)
 
 
 def _steady(act: Act, op: CreatePods, namespace: str, requests: list[Create]) -> Steps[None]:
@@ -69,7 +72,7 @@ def _steady(act: Act, op: CreatePods, namespace: str, requests: list[Create]) ->
     stage = act.stage
     deadline_s = stage.clock.now() + Duration.parse(op.duration or "0").seconds
     while True:
-        yield from _create_and_wait(act, namespace, requests)
+        yield from _create_and_wait(act, requests)
         if stage.clock.now() >= deadline_s:
             return
         pods = yield from stage.list_pods(namespace, {})

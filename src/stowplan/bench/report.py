@@ -1,17 +1,15 @@
-"""Telling how it went: JSON, a table, details of a single run, and a comparison with another.
+"""Telling how it went: a table, details of a single run, and a comparison with another.
 
-Pure text out of results, which are plain data; `cli.bench` prints it.
+Pure text out of results, which are plain data (see `results`); `cli.bench` prints it.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
-from stowplan.bench.goals import goal_of, share_of_goal
-from stowplan.errors import InputError
+from stowplan.bench.goals import goal_of, limit_named, share_of_goal
+from stowplan.bench.yardstick import REFERENCE_KEPT
 
 Result = Mapping[str, Any]
 
@@ -29,32 +27,30 @@ TITLES = (
     "PODS/S",
     "PODS/CPU-S",
     "OF KERNEL",
+    "GOAL",
     "OF GOAL",
+    "KUBE-SCHEDULER",
+    "KEPT",
     "P50 MS",
     "P99 MS",
     "MIB",
 )
 
-
-def to_json(results: Sequence[Result]) -> str:
-    return json.dumps({"results": list(results)}, indent=2)
-
-
-def read_results(path: Path) -> dict[str, Result]:
-    """The results of an earlier run, by workload."""
-    try:
-        data = json.loads(path.read_bytes())
-        return {str(result["workload"]): result for result in data["results"]}
-    except (ValueError, KeyError, TypeError):
-        raise InputError(
-            "these are no results", where=str(path), hint="write them with `stowplan bench -o json`"
-        ) from None
+LEGEND = (
+    "PODS/S: from the first pod created to the last binding confirmed, by the clock on the wall.",
+    "PODS/CPU-S: the same by the processor's clock, which does not see who else is working.",
+    "OF KERNEL: PODS/CPU-S as a share of bare NumPy's rate, taken in the same seconds.",
+    f"OF GOAL: that share against the goal's, which is GOAL of {REFERENCE_KEPT:,.0f}.",
+    "KUBE-SCHEDULER: pods/s of its decisions alone, where the goals were set.",
+    "KEPT: decisions that could use kept answers.  P50 and P99 are of single attempts.",
+)
 
 
 def row(result: Result) -> list[str]:
     """One line of the table, under TITLES."""
     if "error" in result:
         return [str(result["workload"]), *["-"] * (len(TITLES) - 1)]
+    goal = goal_of(result)
     return [
         str(result["workload"]),
         f"{result['nodes']:,}",
@@ -63,7 +59,10 @@ def row(result: Result) -> list[str]:
         f"{result['pods_per_s']:,.0f}",
         f"{result['pods_per_cpu_s']:,.0f}",
         _percent(result.get("ratio")),
+        f"{goal.pods_per_s:,.0f}" if goal else "-",
         _percent(share_of_goal(result)),
+        f"{goal.kube_scheduler:,.0f}" if goal and goal.kube_scheduler else "-",
+        _percent(result["kept"]["hit_rate"] if "kept" in result else None),
         f"{result['attempt_p50_ms']:.3f}",
         f"{result['attempt_p99_ms']:.3f}",
         f"{result['peak_rss_mib']:,.0f}",
@@ -71,7 +70,22 @@ def row(result: Result) -> list[str]:
 
 
 def _percent(share: float | None) -> str:
-    return "-" if share is None else f"{100 * share:.0f} %"
+    return "-" if share is None else f"{100 * share:.{0 if share >= 0.2 else 1}f} %"
+
+
+START_TITLES = ("START", "FIRST BIND S", "AT MOST", "MIB", "AT MOST")
+
+
+def start_row(result: Result) -> list[str]:
+    """One line about a start on a filled cluster, under START_TITLES."""
+    limit = limit_named(result["workload"])
+    return [
+        str(result["workload"]),
+        f"{result['first_bind_s']:.2f}",
+        f"{limit.first_bind_s:g}" if limit and limit.first_bind_s else "-",
+        f"{result['peak_rss_mib']:,.0f}",
+        f"{limit.mib:,.0f}" if limit and limit.mib else "-",
+    ]
 
 
 def details(result: Result) -> Iterator[str]:
@@ -92,24 +106,8 @@ def details(result: Result) -> Iterator[str]:
             f"Kept answers served {100 * kept['hit_rate']:.1f} % of the cycles; "
             f"{kept['rows_asked_per_pod']:g} nodes were asked about anew per pod."
         )
-    yield from _goal_line(result)
-    if "first_bind_s" in result:
-        yield f"First binding {result['first_bind_s']:.2f} s after the start."
     if result.get("gates_ignored"):
         yield f"Feature gates that cannot be set: {', '.join(result['gates_ignored'])}."
-
-
-def _goal_line(result: Result) -> Iterator[str]:
-    goal = goal_of(result)
-    if goal is None or "ratio" not in result:
-        return
-    line = (
-        f"Goal: {goal.pods_per_s:,.0f} pods/s on the machine of reference, "
-        f"{100 * goal.ratio:.1f} % of the bare kernel; here it is {100 * result['ratio']:.1f} %"
-    )
-    if goal.kube_scheduler:
-        line += f" (kube-scheduler's decisions alone: {goal.kube_scheduler:,.0f} pods/s)"
-    yield line + "."
 
 
 def breakdown(result: Result) -> list[tuple[str, str, str, str]]:
@@ -168,7 +166,16 @@ def _block(height: float) -> str:
     return BLOCKS[max(0, min(8, round(height * 8)))]
 
 
-COMPARED = ("WORKLOAD", "PODS/CPU-S", "BEFORE", "RATIO", "BY KERNEL", "P99", "MEMORY")
+COMPARED = (
+    "WORKLOAD",
+    "PODS/S",
+    "BEFORE",
+    "RATIO",
+    "BY CPU",
+    "BY KERNEL",
+    "P99",
+    "MEMORY",
+)
 
 
 def compare(results: Sequence[Result], before: Mapping[str, Result]) -> list[list[str]]:
@@ -177,33 +184,24 @@ def compare(results: Sequence[Result], before: Mapping[str, Result]) -> list[lis
     `BY KERNEL` is the honest one between machines and hours: each rate as a share of the bare
     kernel's in its own run.
     """
-    lines = []
-    for result in results:
-        old = before.get(result["workload"])
-        if old is None or "error" in result or "error" in old:
-            continue
-        lines.append(
-            [
-                str(result["workload"]),
-                f"{result['pods_per_cpu_s']:,.0f}",
-                f"{old['pods_per_cpu_s']:,.0f}",
-                _ratio(result["pods_per_cpu_s"], old["pods_per_cpu_s"]),
-                _ratio(result.get("ratio"), old.get("ratio")),
-                _ratio(old["attempt_p99_ms"], result["attempt_p99_ms"]),
-                _ratio(old["peak_rss_mib"], result["peak_rss_mib"]),
-            ]
-        )
-    return lines
-
-
-def worst_ratio(results: Sequence[Result], before: Mapping[str, Result]) -> float | None:
-    """The smallest share of an earlier rate, by the kernel; None if nothing can be compared."""
-    found = [
-        result["ratio"] / before[result["workload"]]["ratio"]
+    pairs = [
+        (result, before[result["workload"]])
         for result in results
-        if result.get("ratio") and before.get(result["workload"], {}).get("ratio")
+        if "error" not in result and result["workload"] in before
     ]
-    return min(found, default=None)
+    return [
+        [
+            str(new["workload"]),
+            f"{new['pods_per_s']:,.0f}",
+            f"{old['pods_per_s']:,.0f}",
+            _ratio(new["pods_per_s"], old["pods_per_s"]),
+            _ratio(new.get("pods_per_cpu_s"), old.get("pods_per_cpu_s")),
+            _ratio(new.get("ratio"), old.get("ratio")),
+            _ratio(old["attempt_p99_ms"], new["attempt_p99_ms"]),
+            _ratio(old["peak_rss_mib"], new["peak_rss_mib"]),
+        ]
+        for new, old in pairs
+    ]
 
 
 def _ratio(new: float | None, old: float | None) -> str:

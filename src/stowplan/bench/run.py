@@ -25,14 +25,16 @@ from stowplan.bench.making import Act, Maker
 from stowplan.bench.measure import AttemptTimes, Measurement, Meter, describe
 from stowplan.bench.memory_use import peak_rss_mib, reset_peak
 from stowplan.bench.ops import carry_out
+from stowplan.bench.results import Result
 from stowplan.bench.sampler import Sampler
 from stowplan.bench.stage import Stage, Steps
-from stowplan.bench.yardstick import Yardstick, mean, measure_yardstick
+from stowplan.bench.yardstick import Yardstick
 from stowplan.cluster.port import Cluster
 from stowplan.config import GATES, FeatureGates, SchedulerConfig, load_config
 from stowplan.core.attempts import AttemptLog
 from stowplan.core.machine import Machine
 from stowplan.errors import InputError, StowplanError
+from stowplan.framework.timing import Recorders
 from stowplan.runtime.driver import Driver
 from stowplan.runtime.event_recorder import EventRecorder
 from stowplan.runtime.memory import tune_collector
@@ -40,8 +42,6 @@ from stowplan.runtime.metrics import Metrics
 
 TIME_S_MAX = 30 * 60.0
 PROGRESS_S = 0.1
-
-Result = dict[str, Any]
 
 
 @dataclass(slots=True)
@@ -55,24 +55,40 @@ class Options:
     """Told what is going on: text, pods done, pods in all."""
 
 
+@dataclass(slots=True)
+class Scheduler:
+    """The scheduler under measurement."""
+
+    driver: Driver
+    metrics: Metrics
+    recorder: EventRecorder
+
+    def at_rest(self) -> bool:
+        """Every binding is confirmed by the watch, and every event written."""
+        driver = self.driver
+        assumed = driver.machine.cache.assumed_count
+        return not (driver.busy or assumed or self.recorder.pending)
+
+
 class Performance:
     """A workload being played: the ops one after the other, the scheduler beside them."""
 
     def __init__(
-        self, workload: Workload, stage: Stage, driver: Driver, meter: Meter, metrics: Metrics
+        self, workload: Workload, stage: Stage, scheduler: Scheduler, meter: Meter
     ) -> None:
         self._workload = workload
         self._stage = stage
-        self._driver = driver
+        self._driver = scheduler.driver
         self._meter = meter
-        self._metrics = metrics
+        self._metrics = scheduler.metrics
         self._kept_before: dict[str, int] = {}
         self._pauses = _Pauses()
         self.error: BaseException | None = None
         self.finished = False
         stage.explain = self._explain
+        stage.at_rest = scheduler.at_rest
         meter.on_measuring = self._measuring
-        driver.on_failure = self._done
+        scheduler.driver.on_failure = self._done
 
     def start(self) -> None:
         self._driver.start()
@@ -174,41 +190,45 @@ class _Pauses:
 
 def connect(
     cluster: Cluster, engine: Engine, config: SchedulerConfig, attempts: AttemptTimes, seed: int
-) -> tuple[Driver, Metrics]:
+) -> Scheduler:
     """The scheduler as it is in service, with its metrics on, and our own stopwatch beside them."""
     metrics = Metrics(Random(seed))
     machine = Machine(
-        config, random=Random(seed), recorder=metrics, log=AttemptLog(metrics, attempts)
+        config, random=Random(seed), recorder=Recorders(metrics), log=AttemptLog(metrics, attempts)
     )
+    recorder = EventRecorder(cluster, engine.clock)
     driver = Driver(
         machine,
         cluster,
         clock=engine.clock,
         call_later=engine.call_later,
-        recorder=EventRecorder(cluster, engine.clock),
+        recorder=recorder,
         random=Random(seed),
     )
-    return driver, metrics
+    return Scheduler(driver, metrics, recorder)
 
 
 def run_workload(
-    workload: Workload, options: Options | None = None, engine: Engine | None = None
+    workload: Workload,
+    options: Options | None = None,
+    *,
+    engine: Engine | None = None,
+    store: Store | None = None,
 ) -> Result:
     """Play the workload on an embedded cluster, and say how it went."""
     options = options or Options()
-    if engine is None:
-        engine = RealTime()
+    engine = engine or RealTime()
+    store = store or Store(engine.clock, seed=options.seed)
     config, ignored = scheduler_config(workload)
     reset_peak()
-    before = measure_yardstick() if options.yardstick else None
     if options.tune:
         tune_collector()
-    store = Store(engine.clock, seed=options.seed)
     attempts = AttemptTimes()
-    driver, metrics = connect(store, engine, config, attempts, options.seed)
+    scheduler = connect(store, engine, config, attempts, options.seed)
     stage = Stage(store, engine.clock, engine.call_later, Random(options.seed))
-    meter = Meter(stage, attempts, options.sampler, settle=options.tune)
-    performance = Performance(workload, stage, driver, meter, metrics)
+    stick = Yardstick() if options.yardstick else None
+    meter = Meter(stage, attempts, options.sampler, stick, settle=options.tune)
+    performance = Performance(workload, stage, scheduler, meter)
     show_progress(engine, meter, performance, options)
     with performance.watching_pauses():
         performance.start()
@@ -216,14 +236,12 @@ def run_workload(
     peak_mib = peak_rss_mib()
     if options.tune:
         gc.unfreeze()
-    after = measure_yardstick() if options.yardstick else None
     result = performance.result(options.sampler)
     result["peak_rss_mib"] = peak_mib
     if ignored:
         result["gates_ignored"] = ignored
-    if before is not None and after is not None:
-        add_yardstick(result, mean(before, after))
-    driver.close()
+    add_yardstick(result, stick)
+    scheduler.driver.close()
     return result
 
 
@@ -236,7 +254,9 @@ def _threshold(workload: Workload, result: Result) -> Result:
     return {"threshold": workload.threshold, "threshold_passed": passed}
 
 
-def add_yardstick(result: Result, stick: Yardstick) -> None:
+def add_yardstick(result: Result, stick: Yardstick | None) -> None:
+    if stick is None:
+        return
     result["yardstick"] = {
         "every_row_per_cpu_s": round(stick.every_row, 1),
         "kept_per_cpu_s": round(stick.kept, 1),

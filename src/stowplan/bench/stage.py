@@ -9,7 +9,7 @@ by side, on the embedded cluster as on a real one, in real time as in virtual ti
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Protocol, TypeVar
@@ -42,17 +42,17 @@ class Placed(Protocol):
 
 
 class PodTally:
-    """Which pods wait and which have a node, as a watch shows them."""
+    """Which pods wait and which have a node, as a watch shows them; all by uid.
+
+    It runs beside the scheduler that is being measured, so a pod costs a few look-ups here.
+    """
 
     def __init__(self) -> None:
-        self.waiting: defaultdict[str, dict[str, Pod]] = defaultdict(dict)
-        """Namespace -> name -> pod without a node."""
-        self.placed: defaultdict[str, set[str]] = defaultdict(set)
-        self.gone: defaultdict[str, set[str]] = defaultdict(set)
+        self.waiting: dict[str, Pod] = {}
+        self.settled: set[str] = set()
+        """Has a node, or is gone."""
         self.placed_count = 0
         self.on_placed: list[Placed] = []
-        self.expected: defaultdict[str, set[str]] = defaultdict(set)
-        """Pods somebody waits for; they leave when they have a node, or are gone."""
 
     def replace(self, items: list[KubeObject], resource_version: str) -> None:
         for thing in items:
@@ -60,41 +60,28 @@ class PodTally:
 
     def apply(self, event: WatchEvent) -> None:
         if event.type == "DELETED":
-            meta = event.object.metadata
-            self.waiting[meta.namespace].pop(meta.name, None)
-            self.placed[meta.namespace].discard(meta.name)
-            self.gone[meta.namespace].add(meta.name)
-            self.expected[meta.namespace].discard(meta.name)
+            uid = event.object.metadata.uid
+            self.waiting.pop(uid, None)
+            self.settled.add(uid)
         else:
             self._seen(event.object)
 
     def _seen(self, pod: KubeObject) -> None:
         assert isinstance(pod, Pod)
-        meta = pod.metadata
+        uid = pod.metadata.uid
         if not pod.spec.node_name:
-            self.waiting[meta.namespace][meta.name] = pod
-            return
-        placed = self.placed[meta.namespace]
-        if meta.name in placed:
-            return
-        placed.add(meta.name)
-        self.waiting[meta.namespace].pop(meta.name, None)
-        self.expected[meta.namespace].discard(meta.name)
-        self.placed_count += 1
-        for tell in self.on_placed:
-            tell(pod)
+            self.waiting[uid] = pod
+        elif uid not in self.settled:
+            self.settled.add(uid)
+            self.waiting.pop(uid, None)
+            self.placed_count += 1
+            for tell in self.on_placed:
+                tell(pod)
 
-    def expect(self, namespace: str, name: str) -> None:
-        """Wait for this pod; the watch may have shown it already."""
-        if name not in self.placed[namespace] and name not in self.gone[namespace]:
-            self.expected[namespace].add(name)
-
-    def has_seen(self, namespace: str, name: str) -> bool:
-        return (
-            name in self.waiting[namespace]
-            or name in self.placed[namespace]
-            or name in self.gone[namespace]
-        )
+    def key_of(self, uid: str) -> str:
+        """Namespace and name of a pod that waits."""
+        pod = self.waiting.get(uid)
+        return f"{pod.namespace}/{pod.name}" if pod is not None else uid
 
 
 @dataclass(slots=True)
@@ -115,8 +102,10 @@ class Stage:
     failure: Exception | None = None
     """What went wrong in the background."""
     node_count: int = 0
-    recorded: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
-    """Pods that no op has waited for yet: barriers do."""
+    recorded: defaultdict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    """Namespace -> uids of pods that no op has waited for yet: barriers do."""
+    at_rest: Callable[[], bool] = lambda: True
+    """Whether the scheduler has seen all its bindings confirmed, and has nothing left to send."""
     known: set[tuple[str, str]] = field(default_factory=set)
     """(kind, name) of namespaces and classes that are there."""
     created: list[tuple[Kind, str]] = field(default_factory=list)
@@ -228,12 +217,21 @@ class Stage:
                 raise self._too_long(left())
             yield POLL_S
 
-    def wait_placed(self, namespace: str) -> Steps[None]:
-        """Until all pods that are expected in this namespace have their nodes."""
-        expected = self.tally.expected[namespace]
-        yield from self.wait(
-            lambda: not expected, lambda: [f"{namespace}/{name}" for name in sorted(expected)]
-        )
+    def wait_placed(self, uids: Sequence[str]) -> Steps[None]:
+        """Until all of these pods have their nodes."""
+        settled = self.tally.settled
+        done = 0
+
+        def all_settled() -> bool:
+            nonlocal done
+            while done < len(uids) and uids[done] in settled:
+                done += 1
+            return done == len(uids)
+
+        def left() -> list[str]:
+            return sorted(self.tally.key_of(uid) for uid in uids if uid not in settled)
+
+        yield from self.wait(all_settled, left)
 
     def _too_long(self, keys: list[str]) -> StowplanError:
         shown = ", ".join(keys[:NAMES_SHOWN])

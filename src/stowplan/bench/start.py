@@ -17,17 +17,17 @@ from stowplan.bench.catalogue import TEMPLATES
 from stowplan.bench.engine import RealTime
 from stowplan.bench.measure import AttemptTimes, Collection, Meter, describe
 from stowplan.bench.memory_use import peak_rss_mib, reset_peak, rss_mib
-from stowplan.bench.run import Options, Result, add_yardstick, connect, spent
+from stowplan.bench.results import Result
+from stowplan.bench.run import Options, add_yardstick, connect, spent
 from stowplan.bench.stage import Stage, Steps
 from stowplan.bench.templates import Stencil
-from stowplan.bench.yardstick import measure_yardstick
+from stowplan.bench.yardstick import Yardstick
 from stowplan.clock import Clock
 from stowplan.config import load_config
 from stowplan.errors import InputError
 from stowplan.objects.api import Create
 from stowplan.objects.base import ObjectMeta
 from stowplan.objects.kinds import NODE, POD
-from stowplan.objects.labels import selector_from_map
 from stowplan.objects.node import Node
 from stowplan.objects.pod import Pod, PodStatus
 from stowplan.runtime.memory import tune_collector
@@ -44,6 +44,10 @@ def names() -> list[str]:
     return [f"{CASE}/{size}" for size in SIZES]
 
 
+def is_start(name: str) -> bool:
+    return name.partition("/")[0] == CASE
+
+
 def parse_size(name: str) -> tuple[int, int]:
     """
     >>> parse_size("StartUp/50Nodes_100Pods")
@@ -55,9 +59,17 @@ def parse_size(name: str) -> tuple[int, int]:
     return int(found[1]), int(found[2])
 
 
-def run_start(name: str, options: Options, *, pods: int | None = None) -> Result:
+def run_start(
+    name: str,
+    options: Options,
+    *,
+    nodes: int | None = None,
+    init_pods: int | None = None,
+    pods: int | None = None,
+) -> Result:
     node_count, pod_count = parse_size(name)
-    stick = measure_yardstick() if options.yardstick else None
+    node_count = nodes or node_count
+    pod_count = pod_count if init_pods is None else init_pods
     reset_peak()
     tune_collector()
     engine = RealTime()
@@ -65,10 +77,11 @@ def run_start(name: str, options: Options, *, pods: int | None = None) -> Result
     filled = _fill(store, engine.clock, node_count, pod_count)
     before_mib = rss_mib()
     attempts = AttemptTimes()
-    driver, _ = connect(store, engine, load_config(None), attempts, options.seed)
+    scheduler = connect(store, engine, load_config(None), attempts, options.seed)
     stage = Stage(store, engine.clock, engine.call_later, Random(options.seed))
     stage.node_count = node_count
-    meter = Meter(stage, attempts, options.sampler)
+    stage.at_rest = scheduler.at_rest
+    meter = Meter(stage, attempts, options.sampler, Yardstick() if options.yardstick else None)
     times: dict[str, float] = {"started": engine.clock.now()}
     outcome: list[Exception | None] = []
 
@@ -77,7 +90,7 @@ def run_start(name: str, options: Options, *, pods: int | None = None) -> Result
             times.setdefault("bound", engine.clock.now())
 
     store.execute(Create(POD, _NAMESPACE, filled))
-    driver.start()
+    scheduler.driver.start()
     stage.tally.on_placed.append(note_first)
     stage.open()
     meter.announce(f"starting with {pod_count} pods", 1)
@@ -91,8 +104,7 @@ def run_start(name: str, options: Options, *, pods: int | None = None) -> Result
     result["phases_us"], result["plugins_us"] = spent(options.sampler, meter.done[-1])
     result["first_bind_s"] = round(times["bound"] - times["started"], 3)
     result["store_rss_mib"] = before_mib
-    if stick is not None:
-        add_yardstick(result, stick)
+    add_yardstick(result, meter.yardstick)
     return result
 
 
@@ -101,10 +113,10 @@ def _measure(
 ) -> Steps[None]:
     yield from stage.wait(lambda: "bound" in times, list)
     namespaces = frozenset([_NAMESPACE])
-    meter.start(Collection("started", namespaces, selector_from_map({})))
+    meter.start(Collection("started", namespaces))
     wanted = stage.tally.placed_count + count
     yield from stage.send([Create(POD, _NAMESPACE, pod)] * count)
-    yield from stage.wait(lambda: stage.tally.placed_count >= wanted, list)
+    yield from stage.wait(lambda: stage.tally.placed_count >= wanted and stage.at_rest(), list)
     meter.stop()
 
 
@@ -116,19 +128,15 @@ def _fill(store: Store, clock: Clock, node_count: int, pod_count: int) -> Pod:
     capacity = {"cpu": 32, "memory": "256Gi", "pods": 256}
     pod = Stencil(TEMPLATES / "base-pod.yaml").struct(0, 1)
     assert isinstance(pod, Pod)
+    names = [f"node-{number}" for number in range(node_count)]
     with store.batch():
-        for number in range(node_count):
-            name = f"node-{number}"
+        for name in names:
             labels = {"kubernetes.io/hostname": name}
             status = msgspec.structs.replace(node.status, capacity=capacity, allocatable=capacity)
             meta = ObjectMeta(name=name, labels=labels)
             store.execute(Create(NODE, "", Node(metadata=meta, status=status)))
     admitted = store.execute(Create(POD, _NAMESPACE, pod))
     assert isinstance(admitted, Pod)
-    specs = [
-        msgspec.structs.replace(admitted.spec, node_name=f"node-{number}")
-        for number in range(node_count)
-    ]
     running = PodStatus(phase="Running")
     with store.batch():
         for number in range(pod_count):
@@ -139,6 +147,6 @@ def _fill(store: Store, clock: Clock, node_count: int, pod_count: int) -> Pod:
                 labels={"app": f"app-{number % 1000}"},
                 creation_timestamp=admitted.metadata.creation_timestamp,
             )
-            spec = specs[number % node_count]
+            spec = msgspec.structs.replace(admitted.spec, node_name=names[number % node_count])
             store.put(Pod(api_version="v1", kind="Pod", metadata=meta, spec=spec, status=running))
     return pod

@@ -14,10 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from stowplan.apiserver.stored_kinds import STORED_KIND_BY_NAME, STORED_KINDS
 from stowplan.errors import InputError
 from stowplan.objects.base import KubeObject
 from stowplan.objects.codec import convert
-from stowplan.objects.kinds import KIND_BY_NAME, KIND_BY_STRUCT, Kind
+from stowplan.objects.kinds import Kind
 from stowplan.objects.manifests import check, describe
 from stowplan.objects.yaml_reader import read_yaml
 
@@ -273,9 +274,9 @@ class Stencil:
 
     def _kind_of(self, data: dict[str, Any]) -> Kind:
         name = (str(data.get("apiVersion")), str(data.get("kind")))
-        kind = KIND_BY_NAME.get(name)
+        kind = STORED_KIND_BY_NAME.get(name)
         if kind is None:
-            known = ", ".join(sorted(str(kind) for kind in KIND_BY_STRUCT.values()))
+            known = ", ".join(sorted(str(kind) for kind in STORED_KINDS))
             raise InputError(
                 f"there is no {name[1]} of {name[0]}", where=self._where, hint=f"known: {known}"
             )

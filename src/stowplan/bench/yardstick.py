@@ -2,14 +2,16 @@
 
 Fit, least allocated, balanced allocation, pick, update; no queue, no API server, no objects.  Once
 with every row computed for every pod, once with scores kept and only the row that changed computed
-again.  Machines differ and are shared; a scheduler's rate as a share of these, measured in the same
-process a moment before and after, is what can be compared.  `run` puts it beside each result.
+again.  Machines differ and are shared; a scheduler's rate as a share of the kernel's is what can be
+compared.  So that both meet the same neighbours, the `Yardstick` places a few pods before, after
+and every tenth of a second while `measure` looks, on time that is not counted.
 """
 
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import contextmanager
 from math import floor
 from random import Random
 
@@ -19,10 +21,14 @@ from numpy.typing import NDArray
 Column = NDArray[np.float64]
 
 NODES = 5000
-PODS_EVERY_ROW = 200
 PODS_KEPT = 2000
-ROUNDS = 5
-"""The best of so many counts: whoever shares the machine can only slow us down."""
+"""After so many the kernel starts over with empty nodes."""
+PODS_PER_GLANCE = 50
+PODS_BEFORE = 25
+"""Placed first and not counted: the scheduler has filled the processor's caches with its own."""
+PODS_EVERY_ROW = 40
+GLANCES = 10
+"""Before and after the measuring."""
 
 REFERENCE_EVERY_ROW = 8_000.0
 REFERENCE_KEPT = 48_000.0
@@ -31,14 +37,6 @@ REFERENCE_KEPT = 48_000.0
 _POD = (100.0, 500.0 * 2**20, 1.0)
 _NODE = (4000.0, 32.0 * 2**30, 110.0)
 """Milli-cpu, bytes, pods."""
-
-
-@dataclass(frozen=True, slots=True)
-class Yardstick:
-    """Pods per second of processor time."""
-
-    every_row: float
-    kept: float
 
 
 class _Nodes:
@@ -112,23 +110,59 @@ def place_kept(node_count: int, pod_count: int) -> list[int]:
     return rows
 
 
-def measure_yardstick(node_count: int = NODES, rounds: int = ROUNDS) -> Yardstick:
-    """About a third of a second of work."""
-    every_row = kept = 0.0
-    for _ in range(rounds):
+class Yardstick:
+    """Pods per second of processor time, from as many glances as were taken."""
+
+    def __init__(self, node_count: int = NODES) -> None:
+        self._node_count = node_count
+        self._nodes = _Nodes(node_count)
+        self._left = 0
+        self._kept = _Sum()
+        self._every_row = _Sum()
+
+    def glance(self) -> None:
+        """A millisecond of work."""
+        if self._left < PODS_BEFORE + PODS_PER_GLANCE:
+            self._nodes, self._left = _Nodes(self._node_count), PODS_KEPT
+            self._nodes.compute()
+        self._place(PODS_BEFORE)
+        with self._kept.timing(PODS_PER_GLANCE):
+            self._place(PODS_PER_GLANCE)
+
+    def _place(self, pods: int) -> None:
+        nodes = self._nodes
+        for _ in range(pods):
+            nodes.compute_one(nodes.place())
+        self._left -= pods
+
+    def look(self) -> None:
+        """Both kinds of kernel, for a few hundredths of a second."""
+        for _ in range(GLANCES):
+            self.glance()
+        with self._every_row.timing(PODS_EVERY_ROW):
+            place_every_row(self._node_count, PODS_EVERY_ROW)
+
+    @property
+    def kept(self) -> float:
+        return self._kept.rate
+
+    @property
+    def every_row(self) -> float:
+        return self._every_row.rate
+
+
+class _Sum:
+    def __init__(self) -> None:
+        self._pods = 0
+        self._seconds = 0.0
+
+    @contextmanager
+    def timing(self, pods: int) -> Iterator[None]:
         started_s = time.process_time()
-        place_every_row(node_count, PODS_EVERY_ROW)
-        middle_s = time.process_time()
-        place_kept(node_count, PODS_KEPT)
-        ended_s = time.process_time()
-        every_row = max(every_row, PODS_EVERY_ROW / max(1e-9, middle_s - started_s))
-        kept = max(kept, PODS_KEPT / max(1e-9, ended_s - middle_s))
-    return Yardstick(every_row, kept)
+        yield
+        self._seconds += time.process_time() - started_s
+        self._pods += pods
 
-
-def mean(*sticks: Yardstick) -> Yardstick:
-    count = len(sticks)
-    return Yardstick(
-        sum(stick.every_row for stick in sticks) / count,
-        sum(stick.kept for stick in sticks) / count,
-    )
+    @property
+    def rate(self) -> float:
+        return self._pods / max(1e-9, self._seconds)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from stowplan.bench.language import Workload
 
 QUICK_PODS = 2000
-"""Measured pods of `--quick`: a second or less of work per workload."""
+"""Measured pods of `--quick`: a second or so of work per workload."""
 
 
 @click.command()
@@ -22,6 +22,7 @@ QUICK_PODS = 2000
 @click.option(
     "--file",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="WORKLOADS.yaml",
     help="Workloads of your own, in the language of scheduler_perf.",
 )
 @click.option(
@@ -31,7 +32,6 @@ QUICK_PODS = 2000
     show_default=True,
     help="Where to run: in this process, or on your kubeconfig's cluster (take a test cluster).",
 )
-@click.option("--goals", is_flag=True, help="Everything there is a goal for, the largest included.")
 @click.option("--quick", is_flag=True, help=f"At most {QUICK_PODS} measured pods each.")
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text")
 @click.option("--list", "listing", is_flag=True, help="List the workloads and their parameters.")
@@ -40,12 +40,6 @@ QUICK_PODS = 2000
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     metavar="RESULT.json",
     help="Show ratios against an earlier result.",
-)
-@click.option(
-    "--fail-under",
-    type=float,
-    metavar="RATIO",
-    help="With --compare: exit with 1 when a rate, as a share of the bare kernel's, fell below.",
 )
 @click.option(
     "--profile",
@@ -58,7 +52,7 @@ def bench(names: tuple[str, ...], listing: bool, **settings: Any) -> None:
 
     NAME is a case (SchedulingBasic: its main workload is run), a workload
     (SchedulingBasic/500Nodes), or a pattern (SchedulingBasic/*).  Without one, the workloads that
-    Stowplan has goals for are run, each in a process of its own.
+    Stowplan has goals for are run, each in a process of its own, but for the largest.
 
     Machines differ and are shared.  PODS/CPU-S counts processor time only, and OF KERNEL is its
     share of what a bare NumPy loop does in the same process: compare that.
@@ -70,6 +64,7 @@ def bench(names: tuple[str, ...], listing: bool, **settings: Any) -> None:
       stowplan bench TopologySpreading --nodes 500 --pods 1000 --compare before.json
       stowplan bench SchedulingPodAffinity --profile flame.svg
       stowplan bench --file my-workloads.yaml 'MyCase/*'
+      stowplan bench SchedulingBasic --cluster kubeconfig --nodes 1000 --pods 3000
     """
     from stowplan.bench.catalogue import shipped
     from stowplan.bench.language import read_workloads
@@ -77,44 +72,42 @@ def bench(names: tuple[str, ...], listing: bool, **settings: Any) -> None:
     file = settings["file"]
     known = read_workloads(file) if file else list(shipped())
     if listing:
-        _list(known)
+        _list(known, own=file is not None)
         return
-    if settings["fail_under"] is not None and settings["compare"] is None:
-        raise click.UsageError("--fail-under needs --compare")
     requests = _requests(names, known, settings)
     if settings["profile"] and len(requests) != 1:
         raise click.UsageError(f"--profile needs a single workload, not {len(requests)}")
+    before = _before(settings["compare"])
     results = _run(requests, settings)
-    code = _report(results, settings)
-    if code:
-        click.get_current_context().exit(code)
+    _report(results, settings)
+    if before is not None:
+        _print_comparison(results, before, err=settings["output"] == "json")
+    failed = [result for result in results if "error" in result]
+    for result in failed:
+        click.echo(f"error: {result['workload']}: {result['error']}", err=True)
+    if failed:
+        click.get_current_context().exit(1)
+
+
+# -- what to run ----------------------------------------------------------------------------
 
 
 def _requests(
     names: tuple[str, ...], known: list[Workload], settings: dict[str, Any]
 ) -> list[dict[str, Any]]:
-    """What to run, as plain data."""
+    """What to run, as plain data; whatever is wrong with it is said before anything runs."""
     from stowplan.bench.catalogue import PODS, choose, resized
-    from stowplan.bench.goals import GOALS
-    from stowplan.bench.start import CASE, parse_size
-    from stowplan.bench.start import names as starts
+    from stowplan.bench.start import is_start, parse_size
 
-    chosen = list(names)
-    if settings["goals"]:
-        chosen += [goal.workload for goal in GOALS] + starts()[:2]
-    elif not chosen and settings["file"]:
-        chosen = list(dict.fromkeys(workload.case for workload in known))
-    elif not chosen:
-        chosen = [goal.workload for goal in GOALS if not goal.large]
-    size = {name: settings[name] for name in ("nodes", "pods", "init_pods")}
+    sizes = {name: settings[name] for name in ("nodes", "pods", "init_pods")}
     requests: list[dict[str, Any]] = []
-    for name in chosen:
-        if name.partition("/")[0] == CASE:
+    for name in names or _all_names(known, settings):
+        if is_start(name):
             parse_size(name)
-            requests.append({"workload": name, "pods": settings["pods"]})
+            requests.append({"workload": name, **sizes})
             continue
         for workload in choose([name], known):
-            asked = dict(size)
+            asked = dict(sizes)
             if settings["quick"] and asked["pods"] is None and PODS in workload.params:
                 asked["pods"] = min(QUICK_PODS, int(workload.params[PODS]))
             resized(workload, **asked).resolve()
@@ -123,91 +116,123 @@ def _requests(
     return requests
 
 
+def _all_names(known: list[Workload], settings: dict[str, Any]) -> list[str]:
+    from stowplan.bench.goals import GOALS, LIMITS
+
+    if settings["file"]:
+        return list(dict.fromkeys(workload.case for workload in known))
+    names = [goal.workload for goal in GOALS if not goal.large]
+    if settings["cluster"] == "embedded":
+        names += [limit.workload for limit in LIMITS if not limit.large]
+    return names
+
+
 def _run(requests: list[dict[str, Any]], settings: dict[str, Any]) -> list[Any]:
     from stowplan.bench.alone import perform, perform_alone
     from stowplan.bench.progress import Progress
     from stowplan.bench.run import Options
     from stowplan.bench.sampler import Sampler
 
-    if settings["cluster"] == "kubeconfig":
-        from stowplan.bench.cluster_run import perform_on_cluster
-
-        return [perform_on_cluster(request) for request in requests]
-    if len(requests) > 1:
+    on_cluster = settings["cluster"] == "kubeconfig"
+    if len(requests) > 1 and not on_cluster:
         return [perform_alone(request) for request in requests]
-    progress = Progress(requests[0]["workload"])
-    sampler = Sampler(0.001) if settings["profile"] else Sampler()
+    if on_cluster:
+        from stowplan.bench.cluster_run import perform_on_cluster as perform
+    results = []
+    for request in requests:
+        progress = Progress(request["workload"])
+        sampler = Sampler(0.001) if settings["profile"] else Sampler()
+        try:
+            results.append(perform(request, Options(progress=progress.show, sampler=sampler)))
+        finally:
+            progress.end()
+        if settings["profile"]:
+            _write_profile(settings["profile"], sampler, request["workload"])
+    return results
+
+
+def _write_profile(path: Path, sampler: Any, name: str) -> None:
+    from stowplan.bench.flame import flame_graph
+    from stowplan.errors import InputError
+
     try:
-        result = perform(requests[0], Options(progress=progress.show, sampler=sampler))
-    finally:
-        progress.end()
-    if settings["profile"]:
-        from stowplan.bench.flame import flame_graph
-
-        settings["profile"].write_text(flame_graph(sampler.stacks, result["workload"]))
-    return [result]
+        path.write_text(flame_graph(sampler.stacks, name))
+    except OSError as error:
+        raise InputError(error.strerror or str(error), where=str(path)) from None
 
 
-def _report(results: list[Any], settings: dict[str, Any]) -> int:
-    from stowplan.bench import report
-
-    failed = [result for result in results if "error" in result]
-    before = report.read_results(settings["compare"]) if settings["compare"] else {}
-    if settings["output"] == "json":
-        click.echo(report.to_json(results))
-    else:
-        _print(results)
-    if before:
-        _print_comparison(report.compare(results, before), err=settings["output"] == "json")
-    for result in failed:
-        click.echo(f"error: {result['workload']}: {result['error']}", err=True)
-    worst = report.worst_ratio(results, before)
-    too_slow = worst is not None and worst < (settings["fail_under"] or 0.0)
-    if too_slow:
-        click.echo(f"error: a rate fell to {worst:.2f} of what it was", err=True)
-    return 1 if failed or too_slow else 0
+# -- what came of it ------------------------------------------------------------------------
 
 
-def _print(results: list[Any]) -> None:
+def _report(results: list[Any], settings: dict[str, Any]) -> None:
     import sys
 
     from stowplan.bench import report
-    from stowplan.cli._output import Column, print_table
+    from stowplan.bench.results import to_json
 
-    columns = [Column(title, right=number > 0) for number, title in enumerate(report.TITLES)]
-    print_table(columns, [report.row(result) for result in results])
-    if len(results) != 1 or "error" in results[0]:
+    if settings["output"] == "json":
+        click.echo(to_json(results))
         return
-    (result,) = results
+    _print(report.TITLES, [report.row(result) for result in results])
+    starts = [report.start_row(result) for result in results if "first_bind_s" in result]
+    if starts:
+        click.echo()
+        _print(report.START_TITLES, starts)
+    click.echo()
+    for line in report.LEGEND:
+        click.echo(line)
+    if len(results) == 1 and "error" not in results[0]:
+        _print_details(results[0], plot=sys.stdout.isatty())
+
+
+def _print_details(result: Any, *, plot: bool) -> None:
+    from stowplan.bench import report
+
     click.echo()
     for line in report.details(result):
         click.echo(line)
     times = report.breakdown(result)
     if times:
         click.echo()
-        titles = ("PHASE", "US/POD", "PLUGIN", "US/POD")
-        print_table([Column(title, right=title == "US/POD") for title in titles], times)
-    if sys.stdout.isatty():
+        _print(("PHASE", "US/POD", "PLUGIN", "US/POD"), times)
+    if plot:
         click.echo("\nPods per second over time:")
         picture = result["picture"]
         for line in report.plot(picture["pods_per_s"], picture["interval_s"]):
             click.echo(line)
 
 
-def _print_comparison(lines: list[list[str]], *, err: bool) -> None:
-    from stowplan.bench.report import COMPARED
-    from stowplan.cli._output import Column, table_lines
+def _before(path: Path | None) -> dict[str, Any] | None:
+    from stowplan.bench.results import read_results
+
+    return None if path is None else read_results(path)
+
+
+def _print_comparison(results: list[Any], before: dict[str, Any], *, err: bool) -> None:
+    from stowplan.bench import report
 
     click.echo(err=err)
-    columns = [Column(title, right=number > 0) for number, title in enumerate(COMPARED)]
-    for line in table_lines(columns, lines):
-        click.echo(line, err=err)
+    lines = report.compare(results, before)
+    if not lines:
+        click.echo("The earlier result has none of these workloads.", err=err)
+        return
+    _print(report.COMPARED, lines, err=err)
+    click.echo("Above 1 is better, in every column.", err=err)
 
 
-def _list(known: list[Workload]) -> None:
+def _print(titles: Any, rows: Any, *, err: bool = False) -> None:
+    """Names to the left, numbers to the right."""
+    from stowplan.cli._output import Column, table_lines
+
+    named = ("WORKLOAD", "START", "PHASE", "PLUGIN", "LABELS", "PARAMS")
+    columns = [Column(title, right=title not in named) for title in titles]
+    for number, line in enumerate(table_lines(columns, rows)):
+        click.secho(line, bold=number == 0, err=err)
+
+
+def _list(known: list[Workload], *, own: bool) -> None:
     from stowplan.bench.goals import goal_named
     from stowplan.bench.start import names as starts
-    from stowplan.cli._output import Column, print_table
 
     rows = []
     for workload in known:
@@ -217,6 +242,6 @@ def _list(known: list[Workload]) -> None:
         rows.append(
             [workload.full_name, labels, f"{goal.pods_per_s:,.0f}" if goal else "-", params]
         )
-    rows += [[name, "-", "-", ""] for name in starts()]
-    columns = [Column("WORKLOAD"), Column("LABELS"), Column("GOAL", right=True), Column("PARAMS")]
-    print_table(columns, rows)
+    if not own:
+        rows += [[name, "-", "-", ""] for name in starts()]
+    _print(("WORKLOAD", "LABELS", "GOAL", "PARAMS"), rows)

@@ -116,9 +116,13 @@ class KubernetesClient:
         self._certificate: ClientCertificate | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def close(self) -> None:
+    def abort(self) -> None:
+        """Cut off everything that is under way; nobody is told."""
         for task in list(self._tasks):
             task.cancel()
+
+    async def close(self) -> None:
+        self.abort()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         if self._session is not None:
             await self._session.close()

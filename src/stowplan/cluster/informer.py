@@ -35,6 +35,8 @@ class InformerHandlers:
     on_delete: Callable[[KubeObject, bool], None] = _ignore
     """The last state, and whether it is the final one; when the deletion itself was missed it is
     only the last that was seen."""
+    on_synced: Callable[[], None] = _ignore
+    """Once, when the first list is in; it may have been empty."""
 
 
 class Informer:
@@ -99,7 +101,9 @@ class Informer:
                 self._handlers.on_delete(known, False)
         for thing in items:
             self._set(thing)
-        self.synced = True
+        if not self.synced:
+            self.synced = True
+            self._handlers.on_synced()
 
     def apply(self, event: WatchEvent) -> None:
         """Take one change; called by the reflector."""

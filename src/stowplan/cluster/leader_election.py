@@ -72,6 +72,13 @@ class LeaderElector:
         """Who holds the lease, as far as is known."""
         return (self._observed.holder_identity or "") if self._observed is not None else ""
 
+    @property
+    def overdue_s(self) -> float:
+        """How long ago the lease that we still go by has run out."""
+        if not self.is_leader:
+            return 0.0
+        return max(0.0, self._clock.now() - self._renewed_at_s - self._config.lease_duration_s)
+
     # -- life -------------------------------------------------------------------------------
 
     def start(self) -> None:
@@ -137,7 +144,12 @@ class LeaderElector:
         self._observe(answer)
         ours = answer.spec.holder_identity == self._config.identity
         if answer.spec.holder_identity and not ours and self._is_valid():
-            self._failed()
+            if self.is_leader:
+                # Somebody took it from us.  Upstream keeps trying until its deadline, with two
+                # leaders meanwhile.
+                self._lose()
+            else:
+                self._failed()
             return
         self._put(answer, self._own_spec(answer.spec, renew=ours), self._current(self._written))
 

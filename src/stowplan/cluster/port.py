@@ -6,6 +6,9 @@ instead of awaitables, so that the embedded store (which answers at once), the K
 by the very same code.  A callback may run before the call that started it returns: callers only
 append to an inbox in it.
 
+A side that can carry out several requests as one also has `batch()`, a context for `call`s whose
+answers and events then come at its end.
+
 Two sides implement it: `apiserver.store` in this process, `cluster.client` over HTTP.
 """
 
@@ -14,6 +17,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
+
+from msgspec import Struct
 
 from stowplan.errors import ApiError
 from stowplan.objects.api import Bind, Create, Delete, Get, Patch, Request, Update
@@ -26,8 +31,7 @@ Answer = KubeObject | None | ApiError
 Done = Callable[[Answer], None]
 
 
-@dataclass(frozen=True, slots=True)
-class WatchEvent:
+class WatchEvent(Struct, frozen=True):
     """`type` is ADDED, MODIFIED, DELETED or BOOKMARK (then only the resource version counts)."""
 
     type: str

@@ -7,11 +7,12 @@ answer; without extenders it runs through without a pause.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+from msgspec import Struct
 
 from stowplan.core.decision import Detail, describe_rejections, describe_scores
 from stowplan.core.extender import CallExtender, Extender, ExtenderFailed, FilterResult
@@ -32,8 +33,7 @@ TieBreak = Literal["random", "name"]
 Asking = Generator[CallExtender, Any, Any]
 
 
-@dataclass(slots=True)
-class Search:
+class Search(Struct):
     """What was found, for one pod."""
 
     row: int = -1
@@ -43,8 +43,13 @@ class Search:
     evaluated_count: int = 0
     diagnosis: Diagnosis | None = None
     """Why not, when no node fits (and, with detail on, always)."""
+    found: Feasible | None = None
+    """What the filters said; None when they were not asked, or about one node only."""
     board: ScoreBoard | None = None
     detail: Detail | None = None
+
+
+Explain = Callable[[Framework, Cycle, PodInfo, Search], None]
 
 
 @dataclass(slots=True)
@@ -56,7 +61,9 @@ class Algorithm:
     """0: look at every node."""
     tie_break: TieBreak = "random"
     detail: bool = False
-    start_index: int = field(default=0)
+    start_index: int = 0
+    explain: Explain | None = None
+    """Told of every search, while the columns it was made of still hold."""
 
     def search(
         self, framework: Framework, cycle: Cycle, pod: PodInfo
@@ -79,7 +86,7 @@ class Algorithm:
         passed_count = len(rows)
         if self.extenders:
             rows = yield from self._ask_filters(cycle, pod, found, rows)
-        search = Search(feasible_count=len(rows), evaluated_count=evaluated)
+        search = Search(feasible_count=len(rows), evaluated_count=evaluated, found=found)
         if not len(rows) or self.detail:
             search.diagnosis = framework.diagnose(table, found)
             search.diagnosis.unschedulable_plugins.update(verdict.narrowed_by)
@@ -211,10 +218,11 @@ class Algorithm:
         search.board = board
 
     def _pick(self, cycle: Cycle, board: ScoreBoard) -> int:
-        is_best = board.varying == board.varying.max()
+        varying = board.varying
+        is_best = varying == varying[varying.argmax()]
         if self.tie_break == "random":
             # From a random place on, the first of the best: any of them will do.
-            start = cycle.handle.random.randrange(len(is_best))
+            start = int(cycle.handle.random.random() * len(is_best))
             position = start + int(is_best[start:].argmax())
             return position if is_best[position] else int(is_best.argmax())
         names, rows = cycle.nodes.names, board.rows

@@ -8,9 +8,10 @@ which also undoes the reservation when it fails.  Mirrors `bindingCycle` in kube
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
+
+from msgspec import Struct, field
 
 from stowplan.core.extender import Extender, ExtenderFailed
 from stowplan.core.schedule_one import Attempt
@@ -27,8 +28,7 @@ from stowplan.framework.timing import SUCCESS, WAIT_ON_PERMIT
 from stowplan.state.pod_info import PodInfo
 
 
-@dataclass(frozen=True, slots=True)
-class BindFailed:
+class BindFailed(Struct, frozen=True):
     status: Status
     at_permit: bool = False
     """Turned away while it waited: the only failure here that an event can mend."""
@@ -39,8 +39,7 @@ class BindFailed:
 Outcome = BindFailed | None
 
 
-@dataclass(slots=True)
-class Binding:
+class Binding(Struct):
     """One pod on its way to its node."""
 
     framework: Framework
@@ -168,8 +167,7 @@ def _pre_flight_failed(plugin: str, cause: str) -> PluginFailed:
     return PluginFailed(plugin, message, "PreBindPreFlight")
 
 
-@dataclass(slots=True)
-class _Group:
+class _Group(Struct):
     """PreBind plugins that run side by side; the first failure stops the others."""
 
     failed: Status | None = None
@@ -253,7 +251,9 @@ def _bind(binding: Binding) -> Generator[Any, Any, Outcome]:
     started_s = recorder.now()
     label = "Error"
     try:
-        outcome = yield from _bind_by_extender(binding)
+        outcome: Outcome = _NOBODY
+        if binding.extenders:
+            outcome = yield from _bind_by_extender(binding)
         if outcome is _NOBODY:
             outcome = yield from _bind_by_plugin(binding)
         label = SUCCESS if outcome is None else outcome.status.code.label

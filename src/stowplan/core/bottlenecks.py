@@ -16,7 +16,7 @@ from enum import IntEnum
 from typing import Any, TypeVar
 
 from stowplan.core.decision import Decision
-from stowplan.core.latencies import BUFFER_MAX, Latencies
+from stowplan.core.latencies import Latencies
 from stowplan.framework.status import Status
 from stowplan.framework.timing import WAIT_ON_PERMIT
 from stowplan.queue import QueuedPod
@@ -132,7 +132,7 @@ class _Window:
 
 
 class Bottlenecks:
-    """A `Recorder` (framework.timing) and an `AttemptObserver` (core.attempts) in one."""
+    """A `Listener` (framework.timing) and an `AttemptObserver` (core.attempts) in one."""
 
     def __init__(
         self, now: Callable[[], float], *, thresholds_s: Mapping[str, float] = THRESHOLDS_S
@@ -140,25 +140,24 @@ class Bottlenecks:
         self.now = now
         """Measures durations: a monotonic clock of high resolution."""
         self.sampled = False
+        self.catch_up: Callable[[], None] = lambda: None
         self._thresholds_s = dict(thresholds_s)
         self._cycles = 0
         self._cycle_began_s = 0.0
         self._before: _Window | None = None
         self._window = _Window(now())
-        self._buffers: dict[str, list[float]] = {}
 
-    # -- Recorder ---------------------------------------------------------------------------
+    # -- Listener ---------------------------------------------------------------------------
 
-    def point(self, point: str, profile: str, status: str, seconds: float) -> None:
-        # Called several times per attempt: nothing here but an append.
+    def points(self, point: str, profile: str, status: str, seconds: list[float]) -> None:
+        self._phase_of(point).add_many(seconds)
+
+    def _phase_of(self, name: str) -> Latencies:
         try:
-            buffer = self._buffers[point]
+            return self._window.phases[name]
         except KeyError:
-            latencies = self._window.phases[point] = Latencies()
-            buffer = self._buffers[point] = latencies.buffer
-        buffer.append(seconds)
-        if len(buffer) >= BUFFER_MAX:
-            self._window.phases[point].sort_in()
+            latencies = self._window.phases[name] = Latencies()
+            return latencies
 
     def plugin(self, plugin: str, point: str, status: str, seconds: float) -> None:
         self._window.plugins.setdefault((plugin, point), Latencies()).add(seconds)
@@ -170,11 +169,11 @@ class Bottlenecks:
         self.sampled = self._cycles % SAMPLED_SHARE == 0
         if queued.attempts <= 1 and queued.initial_attempt_s is not None:
             # Later attempts waited for their backoff or for an event: that is no delay of ours.
-            self.point(QUEUE_WAIT, "", "", now_s - queued.initial_attempt_s)
+            self._phase_of(QUEUE_WAIT).add(now_s - queued.initial_attempt_s)
         self._cycle_began_s = self.now()
 
     def decided(self, queued: QueuedPod, decision: Decision, now_s: float) -> None:
-        self.point(CYCLE, "", "", self.now() - self._cycle_began_s)
+        self._phase_of(CYCLE).add(self.now() - self._cycle_began_s)
 
     def end(
         self, queued: QueuedPod, decision: Decision, status: Status | None, now_s: float
@@ -196,10 +195,11 @@ class Bottlenecks:
 
     def rotate(self) -> None:
         """Begin a new window; the one that ends is kept, the one before it is forgotten."""
+        self.catch_up()
         self._before, self._window = self._window, _Window(self.now())
-        self._buffers = {}
 
     def report(self) -> Report:
+        self.catch_up()
         windows = [window for window in (self._before, self._window) if window is not None]
         seconds = max(self.now() - windows[0].began_s, 1e-9)
         phases = _merged([window.phases for window in windows])

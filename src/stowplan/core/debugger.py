@@ -66,16 +66,29 @@ class Dump:
 
 
 def dump(machine: Machine) -> Dump:
-    cache, queue = machine.cache, machine.queue
-    nominator = queue.nominator
-    nodes = sorted(cache.nodes.values(), key=lambda info: -info.generation)
-    pending, summary = queue.pending_pods()
+    pending, summary = machine.queue.pending_pods()
     return Dump(
-        [_node(info, nominator.pods_for_node(info.name)) for info in nodes],
+        [dump_node(machine, info) for info in latest_first(machine)],
         summary,
         [_pod(pod) for pod in pending],
-        cache.assumed_uids(),
+        machine.cache.assumed_uids(),
         machine.waiting.uids(),
+    )
+
+
+def latest_first(machine: Machine) -> list[NodeInfo]:
+    return sorted(machine.cache.nodes.values(), key=lambda info: -info.generation)
+
+
+def dump_node(machine: Machine, info: NodeInfo) -> NodeDump:
+    nominated = machine.queue.nominator.pods_for_node(info.name)
+    return NodeDump(
+        info.name,
+        info.node is None,
+        dict(info.requested),
+        dict(info.allocatable),
+        [_pod(pod) for pod in info.pods.values()],
+        [_pod(pod) for pod in nominated],
     )
 
 
@@ -133,17 +146,6 @@ def compare(machine: Machine, nodes: Iterable[str], pods: Iterable[str]) -> Comp
         sorted(pods - known_pods - foreign),
         sorted(known_pods - pods),
         cache_problems(machine.cache),
-    )
-
-
-def _node(info: NodeInfo, nominated: list[PodInfo]) -> NodeDump:
-    return NodeDump(
-        info.name,
-        info.node is None,
-        dict(info.requested),
-        dict(info.allocatable),
-        [_pod(pod) for pod in info.pods.values()],
-        [_pod(pod) for pod in nominated],
     )
 
 

@@ -9,10 +9,10 @@ until somebody reads them: a list of decisions on a large cluster must fit into 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from msgspec import Struct, field
 from numpy.typing import NDArray
 
 from stowplan.framework.diagnosis import Diagnosis
@@ -90,8 +90,7 @@ class Scores(Mapping[str, dict[str, int]]):
 _NO_NODES = NodeIndex([])
 
 
-@dataclass(slots=True)
-class Detail:
+class Detail(Struct):
     """What every plugin said about every node."""
 
     feasible: list[str] = field(default_factory=list)
@@ -101,8 +100,7 @@ class Detail:
     totals: Totals = field(default_factory=lambda: Totals(_NO_NODES, np.zeros(0, np.int64)))
 
 
-@dataclass(slots=True)
-class Decision:
+class Decision(Struct):
     pod: str
     """namespace/name"""
     node: str = ""
@@ -194,7 +192,7 @@ def _status_dict(status: Status) -> dict[str, Any]:
 def describe_scores(table: NodeTable, board: ScoreBoard) -> tuple[Scores, Totals]:
     """Node -> plugin -> score, and node -> total."""
     nodes = NodeIndex([table.names[row] for row in board.rows.tolist()])
-    columns = {name: _compact(board.of_plugin(name)) for name in board.by_plugin}
+    columns = {name: _compact(board.of_plugin(name)) for name in board.plugins}
     return Scores(nodes, columns), Totals(nodes, _compact(board.total))
 
 

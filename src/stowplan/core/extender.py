@@ -151,7 +151,7 @@ class Extender:
             for name in names:
                 if name not in known:
                     raise ExtenderFailed(
-                        f"extender {self.name!r} claims a filtered node {name!r} "
+                        f'extender "{self.name}" claims a filtered node "{name}" '
                         "which is not found in the input node list"
                     )
             nodes = tuple(names)
@@ -192,7 +192,7 @@ class Extender:
                 raise ExtenderFailed(str(body["error"]))
             return read(body)
         except (TypeError, ValueError, AttributeError, KeyError) as cause:
-            problem = f"extender {self.name!r} gave an answer that cannot be read: {cause!r}"
+            problem = f'extender "{self.name}" gave an answer that cannot be read: {cause!r}'
             raise ExtenderFailed(problem) from cause
 
 

@@ -22,7 +22,7 @@ class Latencies:
 
     def __init__(self) -> None:
         self.buffer: list[float] = []
-        """Not sorted in yet.  Whoever is in a hurry appends here and minds BUFFER_MAX himself."""
+        """Not sorted in yet."""
         self._counts: NDArray[np.int64] = np.zeros(BUCKETS, np.int64)
         self._count = 0
         self._sum_s = 0.0
@@ -30,6 +30,11 @@ class Latencies:
 
     def add(self, seconds: float) -> None:
         self.buffer.append(seconds)
+        if len(self.buffer) >= BUFFER_MAX:
+            self.sort_in()
+
+    def add_many(self, seconds: list[float]) -> None:
+        self.buffer += seconds
         if len(self.buffer) >= BUFFER_MAX:
             self.sort_in()
 

@@ -186,9 +186,9 @@ class Machine:
         old_frameworks, old_queue = self.frameworks, self.queue
         self.config, self.frameworks, self.queue = config, frameworks, queue
         self._connect()
-        start_index = self.algorithm.start_index
-        self.algorithm = make_algorithm(config, self.algorithm.tie_break)
-        self.algorithm.start_index = start_index
+        before = self.algorithm
+        self.algorithm = make_algorithm(config, before.tie_break)
+        self.algorithm.start_index, self.algorithm.explain = before.start_index, before.explain
         self.cache.assumed_ttl_s = config.assumed_pod_ttl_seconds
         carry_over(self, old_frameworks, old_queue)
 
@@ -267,7 +267,6 @@ class Machine:
             self.failure.handle(queued, Failure.of(attempt))
             if preemption is not None:
                 self.failure.preempt(preemption)
-            self._activate(attempt)
             return
         self.queue.nominator.delete(queued.info.uid)
         waiting = None

@@ -5,7 +5,7 @@ All plain data: a list of events recorded anywhere can be replayed, and gives th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from stowplan.config import SchedulerConfig
 from stowplan.core.extender import CallExtender, ExtenderAnswer
@@ -15,51 +15,43 @@ from stowplan.objects.base import KubeObject
 from stowplan.objects.pod import Pod
 
 
-@dataclass(frozen=True, slots=True)
-class Added:
+class Added(Struct, frozen=True):
     """An informer saw an object for the first time."""
 
     object: KubeObject
 
 
-@dataclass(frozen=True, slots=True)
-class Updated:
+class Updated(Struct, frozen=True):
     old: KubeObject
     new: KubeObject
 
 
-@dataclass(frozen=True, slots=True)
-class Deleted:
+class Deleted(Struct, frozen=True):
     """An object is gone.  `object` may be an old state of it, when the watch missed the end."""
 
     object: KubeObject
 
 
-@dataclass(frozen=True, slots=True)
-class Answered:
+class Answered(Struct, frozen=True):
     """What came of a `Call` or an `AskExtender`."""
 
     token: int
     answer: KubeObject | ApiError | ExtenderAnswer | None
 
 
-@dataclass(frozen=True, slots=True)
-class Tick:
+class Tick(Struct, frozen=True):
     """Time has passed: do what is due."""
 
 
-@dataclass(frozen=True, slots=True)
-class ScheduleNext:
+class ScheduleNext(Struct, frozen=True):
     """Take the next pod and decide."""
 
 
-@dataclass(frozen=True, slots=True)
-class Stop:
+class Stop(Struct, frozen=True):
     """Take no more pods; what is being bound goes on."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reconfigure:
+class Reconfigure(Struct, frozen=True):
     """Take a new configuration into use, between two cycles."""
 
     config: SchedulerConfig
@@ -68,22 +60,19 @@ class Reconfigure:
 Event = Added | Updated | Deleted | Answered | Tick | ScheduleNext | Stop | Reconfigure
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(Struct, frozen=True):
     """Send a request to the API server; its answer comes back as `Answered`."""
 
     token: int
     request: Request
 
 
-@dataclass(frozen=True, slots=True)
-class AskExtender:
+class AskExtender(Struct, frozen=True):
     token: int
     call: CallExtender
 
 
-@dataclass(frozen=True, slots=True)
-class RecordEvent:
+class RecordEvent(Struct, frozen=True):
     """Tell the cluster's users what happened: an Event object, written when there is time."""
 
     regarding: Pod

@@ -26,7 +26,7 @@ def ask_extenders(
         answer = yield extender.preempt_call(question.pod, by_node)
         try:
             left = extender.read_preemption(answer)
-            candidates = _rebuilt(extender, cycle, candidates, left)
+            candidates = _rebuilt(extender, cycle, left)
         except ExtenderFailed as failure:
             if not extender.ignorable:
                 return error(str(failure))
@@ -36,27 +36,24 @@ def ask_extenders(
 def _rebuilt(
     extender: Extender,
     cycle: Cycle,
-    candidates: list[Candidate],
     left: dict[str, tuple[list[str], int]],
 ) -> list[Candidate]:
-    """The extender's choice as candidates; it may name any pod of a node it was asked about."""
+    """The extender's choice as candidates; it may name any node, and any pod there."""
     table = cycle.nodes
-    known = {c.node: table.info(table.row_of[c.node]).pods for c in candidates}
     rebuilt = []
     for node, (uids, violations) in left.items():
-        if node not in known:
-            raise ExtenderFailed(f"extender {extender.name!r} claims unknown node {node!r}")
+        if node not in table.row_of:
+            raise ExtenderFailed(f'nodeinfo not found for node name "{node}"')
+        pods = table.info(table.row_of[node]).pods
         for uid in uids:
-            if uid not in known[node]:
+            if uid not in pods:
                 raise ExtenderFailed(
-                    f"extender {extender.name!r} claims to preempt pod (UID: {uid}) on node "
-                    f"{node!r}, but the pod is not found on that node"
+                    f"extender: {extender.name} claims to preempt pod (UID: {uid}) on node: "
+                    f"{node}, but the pod is not found on that node"
                 )
         if not uids:
             if extender.ignorable:
                 continue
-            raise ExtenderFailed(
-                f"expected at least one victim pod on node {node!r} from extender {extender.name!r}"
-            )
-        rebuilt.append(Candidate(node, tuple(known[node][uid] for uid in uids), violations))
+            raise ExtenderFailed(f'expected at least one victim pod on node "{node}"')
+        rebuilt.append(Candidate(node, tuple(pods[uid] for uid in uids), violations))
     return rebuilt

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from stowplan.config import load_config, to_dict
 from stowplan.core.extender import ExtenderAnswer
 from stowplan.core.machine import Machine
 from stowplan.core.messages import (
@@ -22,6 +23,7 @@ from stowplan.core.messages import (
     Deleted,
     Effect,
     Event,
+    Reconfigure,
     RecordEvent,
     ScheduleNext,
     Stop,
@@ -68,12 +70,12 @@ def encode_effects(effects: Iterable[Effect]) -> bytes:
 def _effect(effect: Effect) -> dict[str, Any]:
     if isinstance(effect, Call):
         request = effect.request
-        fields = {name: _plain(getattr(request, name)) for name in request.__dataclass_fields__}
+        fields = {name: _plain(getattr(request, name)) for name in request.__struct_fields__}
         return {"call": type(request).__name__, "token": effect.token, **fields}
     if isinstance(effect, AskExtender):
         return {"ask": effect.call.url, "token": effect.token, "body": effect.call.body}
     assert isinstance(effect, RecordEvent)
-    fields = {name: _plain(getattr(effect, name)) for name in effect.__dataclass_fields__}
+    fields = {name: _plain(getattr(effect, name)) for name in effect.__struct_fields__}
     return {"event": fields.pop("reason"), **fields}
 
 
@@ -93,8 +95,8 @@ def _event(event: Event) -> dict[str, Any]:
         return {"event": name, "old": _object(event.old), "new": _object(event.new)}
     if isinstance(event, Answered):
         return {"event": name, "token": event.token, **_answer(event.answer)}
-    if name not in _BARE:
-        raise ValueError(f"{name} cannot be written down: make the machine with the new config")
+    if isinstance(event, Reconfigure):
+        return {"event": name, "config": to_dict(event.config)}
     return {"event": name}
 
 
@@ -126,6 +128,8 @@ def _read(entry: dict[str, Any]) -> Event:
             return Updated(_read_object(entry["old"]), _read_object(entry["new"]))
         case "Answered":
             return Answered(entry["token"], _read_answer(entry))
+        case "Reconfigure":
+            return Reconfigure(load_config(entry["config"]))
         case name:
             return _BARE[name]
 

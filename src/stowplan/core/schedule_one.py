@@ -9,8 +9,9 @@ What follows (PreBind, Bind, PostBind) is `core.binding`; what happens to a pod 
 from __future__ import annotations
 
 from collections.abc import Generator
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from stowplan.core.algorithm import Algorithm, Search
 from stowplan.core.decision import Decision
@@ -29,8 +30,7 @@ from stowplan.state.cache import Cache, CacheError
 from stowplan.state.pod_info import PodInfo
 
 
-@dataclass(slots=True)
-class Attempt:
+class Attempt(Struct):
     """What came of one scheduling cycle."""
 
     decision: Decision
@@ -105,6 +105,8 @@ def _schedule_one(
         return Attempt(decision, cycle, status=status, nominate=Nominate(""))
     search = yield from algorithm.search(framework, cycle, pod)
     _describe(decision, search)
+    if algorithm.explain is not None:
+        algorithm.explain(framework, cycle, pod, search)
     if search.row < 0:
         return (yield from _fits_nowhere(framework, algorithm, pod, outcome, search))
     decision.node = table.names[search.row]

@@ -18,7 +18,7 @@ from typing import Any
 from stowplan.core.extender import CallExtender
 from stowplan.core.messages import AskExtender, Call, Effect
 from stowplan.framework.effects import Sleep
-from stowplan.objects.api import Bind, Create, Delete, Get, Patch, Update
+from stowplan.objects.api import Bind, Create, Delete, Get, Patch, Request, Update
 
 Steps = Generator[Any, Any, Any]
 Finished = Callable[[Any], None]
@@ -105,11 +105,12 @@ class Stepper:
 
     def _resume(self, steps: Steps, finished: Finished, value: Any) -> None:
         """Never runs a generator inside another one: a plugin may allow a pod in its own step."""
-        self._ready.append((steps, finished, value))
         if self._running:
+            self._ready.append((steps, finished, value))
             return
         self._running = True
         try:
+            self._advance(steps, finished, value)
             while self._ready:
                 self._advance(*self._ready.popleft())
         finally:
@@ -118,6 +119,10 @@ class Stepper:
     def _advance(self, steps: Steps, finished: Finished, value: Any) -> None:
         try:
             wanted = steps.send(value)
+            if isinstance(wanted, Bind):
+                # By far the most frequent wish.
+                self._send(wanted, steps, finished)
+                return
             while not isinstance(wanted, _WANTED):
                 # Its own fault, so it hears of it: a plugin's mistake ends the plugin's attempt.
                 wanted = steps.throw(TypeError(f"{wanted!r} is nothing that can be carried out"))
@@ -125,9 +130,7 @@ class Stepper:
             finished(stop.value)
             return
         if isinstance(wanted, _REQUESTS):
-            token = next(self._tokens)
-            self._waiting[token] = (steps, finished)
-            self.effects.append(Call(token, wanted))
+            self._send(wanted, steps, finished)
         elif isinstance(wanted, CallExtender):
             token = next(self._tokens)
             self._waiting[token] = (steps, finished)
@@ -138,6 +141,11 @@ class Stepper:
             wanted.register(lambda outcome: self._resume(steps, finished, outcome))
         else:
             self._fork(wanted.branches, lambda results: self._resume(steps, finished, results))
+
+    def _send(self, request: Request, steps: Steps, finished: Finished) -> None:
+        token = next(self._tokens)
+        self._waiting[token] = (steps, finished)
+        self.effects.append(Call(token, request))
 
     def _fork(self, branches: list[Steps], joined: Finished) -> None:
         results: list[Any] = [None] * len(branches)

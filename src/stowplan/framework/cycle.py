@@ -11,24 +11,32 @@ from stowplan.state.node_table import NodeTable
 class Cycle:
     """Each plugin keeps its own state under its own name; a value with `clone` is copied by it."""
 
-    __slots__ = ("activate", "data", "handle", "sampled", "skip_filter", "statuses")
+    __slots__ = (
+        "activate",
+        "data",
+        "handle",
+        "nodes",
+        "plan",
+        "sampled",
+        "skip_filter",
+        "statuses",
+    )
 
     def __init__(self, handle: Handle) -> None:
         self.handle = handle
+        self.nodes: NodeTable = handle.nodes
+        self.plan: Any = None
+        """The framework's `Plan` for this kind of pod, once PreFilter has begun."""
         self.data: dict[str, Any] = {}
         self.skip_filter: frozenset[str] = frozenset()
         """Plugins whose PreFilter answered Skip: their Filter, AddPod and RemovePod are off."""
         self.activate: list[Any] = []
-        """Pods (PodInfo) a plugin wants in the active queue once this attempt has ended."""
+        """Pods (PodInfo) a plugin wants in the active queue, should this attempt succeed."""
         self.statuses: Any = None
         """The `Diagnosis` of a pod that fits nowhere, for PostFilter."""
         framework = handle.framework
         self.sampled = framework is not None and framework.recorder.sampled
         """Whether plugins are timed one by one, until the pod is bound."""
-
-    @property
-    def nodes(self) -> NodeTable:
-        return self.handle.nodes
 
     def clone(self) -> Cycle:
         copy = Cycle(self.handle)
@@ -36,6 +44,6 @@ class Cycle:
             name: value.clone() if hasattr(value, "clone") else value
             for name, value in self.data.items()
         }
-        copy.skip_filter = self.skip_filter
+        copy.plan, copy.skip_filter = self.plan, self.skip_filter
         copy.statuses = self.statuses
         return copy

@@ -5,24 +5,21 @@ Arrays over the rows of the node table; `Framework` makes them, `core.algorithm`
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 import numpy as np
+from msgspec import Struct, field
 
 from stowplan.framework.kept import LocalAnswers
 from stowplan.framework.status import NodeMask, Rows, Scores, Status, Verdict
 
 
-@dataclass(frozen=True, slots=True)
-class PreFilterVerdict:
+class PreFilterVerdict(Struct, frozen=True):
     status: Status | None
     """Why the pod as a whole was turned down."""
     narrowed_by: tuple[str, ...] = ()
     nodes: frozenset[str] | None = None
 
 
-@dataclass(slots=True)
-class Feasible:
+class Feasible(Struct):
     """What the filters found: the nodes that passed, and the means to say why others did not."""
 
     mask: NodeMask
@@ -44,40 +41,32 @@ class Feasible:
         return found
 
 
-class KeptScores:
-    """A kept column's share of the total, multiplied out only when somebody looks at it.
-
-    True until the next cycle: whoever wants to keep it, copies `values()`.
-    """
-
-    __slots__ = ("_raw", "_rows", "_weight")
-
-    def __init__(self, raw: Scores, rows: Rows, weight: int) -> None:
-        self._raw, self._rows, self._weight = raw, rows, weight
-
-    def values(self) -> Scores:
-        return self._weight * self._raw[self._rows]
-
-
-PluginScores = Scores | KeptScores | int
+PluginScores = Scores | int
 """An int stands for the same score on every node."""
 
 
-@dataclass(slots=True)
-class ScoreBoard:
-    """Scores of the feasible rows, in the order of `rows`."""
+class ScoreBoard(Struct):
+    """Scores of the feasible rows, in the order of `rows`.  True until the next cycle."""
 
     rows: Rows
     varying: Scores
     """The part of the total that differs between nodes; may be a kept column: never written to."""
-    by_plugin: dict[str, PluginScores] = field(default_factory=dict)
-    """Weighted, after normalising."""
+    kept: tuple[tuple[str, int], ...] = ()
+    """Plugins whose scores need no normalising and are part of a kept sum, with their weights."""
+    raw: dict[str, Scores] = {}
+    """Their scores, of all rows."""
+    by_plugin: dict[str, PluginScores] = {}
+    """The other plugins' scores, weighted, after normalising."""
     constant: int = 0
     """The part of the total that is the same for all."""
 
     @property
     def total(self) -> Scores:
         return self.varying + self.constant
+
+    @property
+    def plugins(self) -> list[str]:
+        return [*(name for name, _ in self.kept), *self.by_plugin]
 
     def add(self, name: str, scores: Scores | int) -> None:
         self.by_plugin[name] = scores
@@ -87,9 +76,10 @@ class ScoreBoard:
             self.varying = self.varying + scores
 
     def of_plugin(self, name: str) -> Scores:
-        scores = self.by_plugin[name]
-        if isinstance(scores, KeptScores):
-            return scores.values()
+        """A plugin's share of the total."""
+        scores = self.by_plugin.get(name)
+        if scores is None:
+            return dict(self.kept)[name] * self.raw[name][self.rows]
         if isinstance(scores, int):
             return np.full(len(self.rows), scores, np.int64)
         return scores

@@ -8,8 +8,8 @@ comes from; `Framework` merges the kept answers with those of the cluster-wide p
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-from typing import Any
+from collections.abc import Callable, Hashable
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,11 +20,26 @@ from stowplan.framework.one_by_one import filter_rows, score_one_by_one
 from stowplan.framework.plan import Plan
 from stowplan.framework.status import Code, NodeMask, Rows, Scores, Status, Verdict
 from stowplan.framework.timing import SUCCESS, Recorder
+from stowplan.state.node_info import NodeInfo
 from stowplan.state.node_table import NodeTable
 from stowplan.state.pod_info import PodInfo
 
 ONE_BY_ONE_MAX = 3
 """Up to so many changed rows are asked about singly: cheaper than arrays of that length."""
+
+
+class _Filter(NamedTuple):
+    number: int
+    name: str
+    ask: Callable[[Cycle, PodInfo, NodeInfo], Status | None]
+
+
+class _Score(NamedTuple):
+    name: str
+    weight: int
+    """0 when the scores are normalised first: they are no part of the kept sum."""
+    ask: Callable[[Cycle, PodInfo, NodeInfo], int]
+
 
 BYTES_MAX = 256 * 2**20
 """Memory for kept answers; the least recently used signature goes first."""
@@ -35,7 +50,13 @@ class LocalAnswers:
 
     __slots__ = (
         "_filters",
+        "_fixed",
+        "_node_seen",
+        "_one_filters",
+        "_one_scores",
         "_passed_rows",
+        "_pod_filters",
+        "_pod_scores",
         "_scores",
         "_weights",
         "final",
@@ -53,8 +74,23 @@ class LocalAnswers:
         self._filters = plan.local_filters
         self._scores = plan.local_scores
         self._weights = weights
+        self._one_filters = [_Filter(n, p.name, p.filter_node) for n, p in plan.local_filters]
+        self._one_scores = [
+            _Score(p.name, 0 if hasattr(p, "normalize_scores") else weights[p.name], p.score_node)
+            for p in plan.local_scores
+        ]
+        node_only = {
+            p.name
+            for p in (*(p for _, p in plan.local_filters), *plan.local_scores)
+            if _node_only(p)
+        }
+        self._pod_filters = [each for each in self._one_filters if each.name not in node_only]
+        self._pod_scores = [each for each in self._one_scores if each.name not in node_only]
+        """Without the plugins that look at the node alone, not at the pods on it."""
         self.seen = -1
         """The table's version these answers are true for."""
+        self._node_seen = -1
+        """Likewise, of the node objects."""
         self.first: NDArray[np.uint8] = np.zeros(0, np.uint8)
         self.why: NDArray[np.uint32] = np.zeros(0, np.uint32)
         self.final: NodeMask = np.zeros(0, np.bool_)
@@ -68,10 +104,12 @@ class LocalAnswers:
         """Of plugins that normalise: False while their raw scores are 0 on every node."""
         self.sum: Scores = np.zeros(0, np.int64)
         """Weighted sum of the scores that need no normalising."""
+        self._fixed: Scores = np.zeros(0, np.int64)
+        """The part of it that changes only with the node object."""
 
     @property
     def byte_count(self) -> int:
-        return len(self.first) * (1 + 4 + 1 + 1 + 8 + 8 * len(self.raw))
+        return len(self.first) * (1 + 4 + 1 + 1 + 8 + 8 + 8 * len(self.raw))
 
     def passed_rows(self) -> Rows:
         """The rows that pass, ascending; worked out only when a node came to pass or ceased to."""
@@ -90,16 +128,18 @@ class LocalAnswers:
             return 0
         if len(self.first) != table.size:
             self._resize(table.size)
-        rows = table.rows_newer_than(self.seen)
-        if self.seen < 0 or 2 * len(rows) > table.size:
-            self._ask_many(cycle, pod, table, slice(0, table.size), recorder)
-        elif len(rows) <= ONE_BY_ONE_MAX and recorder is None:
-            for row in rows.tolist():
-                self._ask_one(cycle, pod, table, row)
+        few = table.few_rows_newer_than(self.seen, ONE_BY_ONE_MAX)
+        if few is not None:
+            for row in few:
+                self._ask_one(cycle, pod, table, row, recorder)
+            count = len(few)
         else:
-            self._ask_many(cycle, pod, table, rows, recorder)
-        self.seen = table.version
-        return len(rows)
+            rows = table.rows_newer_than(self.seen)
+            count = len(rows)
+            every = self.seen < 0 or 2 * count > table.size
+            self._ask_many(cycle, pod, table, slice(0, table.size) if every else rows, recorder)
+        self.seen, self._node_seen = table.version, table.node_version
+        return count
 
     def _resize(self, size: int) -> None:
         self.first = _grown(self.first, size)
@@ -108,6 +148,7 @@ class LocalAnswers:
         self.passed = _grown(self.passed, size)
         self._passed_rows = None
         self.sum = _grown(self.sum, size)
+        self._fixed = _grown(self._fixed, size)
         self.raw = {name: _grown(column, size) for name, column in self.raw.items()}
 
     def _ask_many(
@@ -140,6 +181,7 @@ class LocalAnswers:
         self.passed[rows] = (first == 0) & table.alive[rows]
         self._passed_rows = None
         total = np.zeros(length, np.int64)
+        fixed = np.zeros(length, np.int64)
         for scorer in self._scores:
             if hasattr(scorer, "score_nodes"):
                 scores = scorer.score_nodes(cycle, pod, table, rows)
@@ -149,38 +191,60 @@ class LocalAnswers:
             if scorer.name in self.has_raw:
                 self.has_raw[scorer.name] |= bool(scores.any())
             else:
-                total += self._weights[scorer.name] * scores
+                part = fixed if _node_only(scorer) else total
+                part += self._weights[scorer.name] * scores
             if recorder is not None:
                 started_s = _note(recorder, scorer.name, "Score", started_s)
-        self.sum[rows] = total
+        self.sum[rows] = total + fixed
+        self._fixed[rows] = fixed
 
-    def _ask_one(self, cycle: Cycle, pod: PodInfo, table: NodeTable, row: int) -> None:
+    def _ask_one(
+        self, cycle: Cycle, pod: PodInfo, table: NodeTable, row: int, recorder: Recorder | None
+    ) -> None:
         info = table.infos[row]
         if info is None:
             self._set_passed(row, False)
             return
+        # Of a node that passed and has other pods now, only those who look at pods are asked.
+        filters, scores, fixed = self._pod_filters, self._pod_scores, 0
+        if self.passed[row] and not table.is_node_newer_than(row, self._node_seen):
+            fixed = int(self._fixed[row])
+        else:
+            filters, scores = self._one_filters, self._one_scores
+        started_s = recorder.now() if recorder is not None else 0.0
         status = None
-        for position, plugin in self._filters:
-            status = plugin.filter_node(cycle, pod, info)
+        for number, name, ask in filters:
+            status = ask(cycle, pod, info)
+            if recorder is not None:
+                started_s = _note(recorder, name, "Filter", started_s)
             if status is not None:
-                if not status.is_rejected:
-                    raise filter_failed(plugin.name, status.message)
-                self.first[row], self.why[row] = position, self._bits(position, status)
-                self.final[row] = status.code == Code.UNSCHEDULABLE_AND_UNRESOLVABLE
+                self._refuse(row, number, name, status)
                 break
         if status is None and not self.passed[row]:
             self.first[row] = self.why[row] = 0
         self._set_passed(row, status is None)
-        total = 0
-        for scorer in self._scores:
-            name = scorer.name
-            score = scorer.score_node(cycle, pod, info)
-            if name not in self.has_raw:
-                total += self._weights[name] * score
+        total = fixed
+        for name, weight, rate in scores:
+            score = rate(cycle, pod, info)
+            if recorder is not None:
+                started_s = _note(recorder, name, "Score", started_s)
+            self.raw[name][row] = score
+            if weight:
+                total += weight * score
             elif score:
                 self.has_raw[name] = True
-            self.raw[name][row] = score
         self.sum[row] = total
+        if scores is self._one_scores:
+            self._fixed[row] = total - self._pod_share(row)
+
+    def _pod_share(self, row: int) -> int:
+        return sum(weight * int(self.raw[name][row]) for name, weight, _ in self._pod_scores)
+
+    def _refuse(self, row: int, number: int, name: str, status: Status) -> None:
+        if not status.is_rejected:
+            raise filter_failed(name, status.message)
+        self.first[row], self.why[row] = number, self._bits(number, status)
+        self.final[row] = status.code == Code.UNSCHEDULABLE_AND_UNRESOLVABLE
 
     def _set_passed(self, row: int, passed: bool) -> None:
         if self.passed[row] != passed:
@@ -240,6 +304,10 @@ class KeptAnswers:
 
     def clear(self) -> None:
         self._answers.clear()
+
+
+def _node_only(plugin: Any) -> bool:
+    return getattr(plugin, "node_only", False)
 
 
 def _note(recorder: Recorder, plugin: str, point: str, started_s: float) -> float:

@@ -57,6 +57,10 @@ class Plan:
     """(1 + position among the profile's Filter plugins, plugin)"""
     cluster_filters: tuple[tuple[int, Any], ...]
     local_scores: tuple[Any, ...]
+    plain_scores: tuple[tuple[str, int], ...]
+    """Of the local ones, those that need no normalising: (name, weight)."""
+    normalized_scores: tuple[Any, ...]
+    """The other local ones."""
     cluster_scores: tuple[Any, ...]
     tally: Tally
     score_error: PluginFailed | None

@@ -61,7 +61,10 @@ class PreFilter(Protocol):
 @runtime_checkable
 class Selective(Protocol):
     def concerns(self, pod: PodInfo) -> bool:
-        """False when PreFilter answers Skip for every pod of this kind, whatever the cluster."""
+        """False when PreFilter answers Skip for every pod of this kind, whatever the cluster.
+
+        `concerns_score`, if there is one, says the same of PreScore.
+        """
 
 
 @runtime_checkable
@@ -87,7 +90,11 @@ class FilterNodes(Protocol):
 @runtime_checkable
 class Signed(Protocol):
     def signature(self, pod: PodInfo) -> Hashable:
-        """What this plugin's Filter and Score read of the pod, or None when not node-local."""
+        """What this plugin's Filter and Score read of the pod, or None when not node-local.
+
+        With a class attribute `node_only = True` the plugin says more: of a node it reads the
+        object, never the pods on it.
+        """
 
 
 @dataclass(frozen=True, slots=True)

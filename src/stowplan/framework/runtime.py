@@ -23,7 +23,7 @@ from stowplan.framework.errors import (
     point_failed,
     score_failed,
 )
-from stowplan.framework.findings import Feasible, KeptScores, PreFilterVerdict, ScoreBoard
+from stowplan.framework.findings import Feasible, PreFilterVerdict, ScoreBoard
 from stowplan.framework.handle import Handle
 from stowplan.framework.kept import KeptAnswers, LocalAnswers
 from stowplan.framework.one_by_one import filter_one_by_one, score_one_by_one
@@ -99,7 +99,10 @@ class Framework:
                 steps.append(PreFilterStep(plugin, name))
         filters = [(n, p) for n, p in enumerate(self.plugins.filter, 1) if p.name not in skipped]
         local_scores, score_error = self._local_scores(cycle, pod, signed)
-        cluster_scores = tuple(p for p in self.plugins.score if id(p) not in signed)
+        cluster_scores = tuple(
+            p for p in self.plugins.score if id(p) not in signed and self._may_score(p, pod)
+        )
+        weights = self.plugins.weights
         return Plan(
             self.handle.nodes.node_count,
             signature,
@@ -109,6 +112,8 @@ class Framework:
             tuple((n, plugin) for n, plugin in filters if id(plugin) in signed),
             tuple((n, plugin) for n, plugin in filters if id(plugin) not in signed),
             local_scores,
+            tuple((p.name, weights[p.name]) for p in local_scores if not _normalizes(p)),
+            tuple(p for p in local_scores if _normalizes(p)),
             cluster_scores,
             self._tally(skipped, (*local_scores, *cluster_scores)),
             score_error,
@@ -131,6 +136,15 @@ class Framework:
             return bool(plugin.concerns(pod))
         except Exception as cause:
             raise point_failed(plugin.name, "PreFilter", describe(cause)) from cause
+
+    @staticmethod
+    def _may_score(plugin: Any, pod: PodInfo) -> bool:
+        if not hasattr(plugin, "concerns_score"):
+            return True
+        try:
+            return bool(plugin.concerns_score(pod))
+        except Exception as cause:
+            raise point_failed(plugin.name, "PreScore", describe(cause)) from cause
 
     def _sign(self, pod: PodInfo) -> tuple[set[int], tuple[Hashable, ...]]:
         """The plugins (by id) that are node-local for this kind, and all signatures."""
@@ -176,9 +190,10 @@ class Framework:
         return verdict
 
     def _pre_filter(self, cycle: Cycle, pod: PodInfo) -> PreFilterVerdict:
-        plan = self.plan_of(pod)
+        plan = cycle.plan = self.plan_of(pod)
         plan.tally.pre_filtered += 1
-        cycle.data.update(plan.data)
+        if plan.data:
+            cycle.data.update(plan.data)
         cycle.skip_filter = plan.skipped
         narrowed: dict[str, frozenset[str]] = {}
         rejected: Status | None = None
@@ -246,7 +261,7 @@ class Framework:
             candidates[table.rows_of(nodes)] = True
             mask = mask & candidates
         found = Feasible(mask, answers, [], candidates=candidates)
-        plan = self.plan_of(pod)
+        plan = cycle.plan or self.plan_of(pod)
         plan.tally.filtered += 1
         for number, plugin in plan.cluster_filters:
             if plugin.name in cycle.skip_filter:
@@ -277,7 +292,7 @@ class Framework:
 
     def local_answers(self, cycle: Cycle, pod: PodInfo) -> LocalAnswers:
         """The node-local plugins' answers for this kind of pod, true for the table as it is."""
-        plan = self.plan_of(pod)
+        plan = cycle.plan or self.plan_of(pod)
         answers = self.kept.find(plan.signature)
         if answers is None:
             answers = LocalAnswers(plan, self.plugins.weights, len(self.filter_names))
@@ -408,10 +423,11 @@ class Framework:
         """Weighted scores of the feasible rows, plugin by plugin and in sum."""
         answers = found.answers
         if not self.plugins.score:
-            return ScoreBoard(rows, np.ones(len(rows), np.int64), {})
-        plan = self.plan_of(pod)
+            return ScoreBoard(rows, np.ones(len(rows), np.int64))
+        plan = cycle.plan or self.plan_of(pod)
         plan.tally.scored += 1
-        started_s, point, label = self.recorder.now(), "PreScore", ERROR
+        recorder = self.recorder
+        started_s, point = recorder.now(), "PreScore"
         try:
             if plan.score_error is not None:
                 raise plan.score_error
@@ -420,17 +436,20 @@ class Framework:
                 for plugin in plan.cluster_scores
                 if self._pre_score_says_go(cycle, pod, plugin.name, rows)
             ]
-            self._point(point, SUCCESS, started_s)
-            started_s, point = self.recorder.now(), "Score"
+            now_s = recorder.now()
+            recorder.point(point, self.profile, SUCCESS, now_s - started_s)
+            started_s, point = now_s, "Score"
             kept = answers.sum
-            board = ScoreBoard(rows, kept if len(rows) == len(kept) else kept[rows])
-            for plugin in plan.local_scores:
-                self._local_score(cycle, pod, plugin, answers, board)
+            varying = kept if len(rows) == len(kept) else kept[rows]
+            board = ScoreBoard(rows, varying, plan.plain_scores, answers.raw)
+            for plugin in plan.normalized_scores:
+                self._normalized_score(cycle, pod, plugin, answers, board)
             for plugin in asked:
                 self._cluster_score(cycle, pod, plugin, board)
-            label = SUCCESS
-        finally:
-            self._point(point, label, started_s)
+        except Exception:
+            self._point(point, ERROR, started_s)
+            raise
+        recorder.point(point, self.profile, SUCCESS, recorder.now() - started_s)
         return board
 
     def _pre_score_says_go(self, cycle: Cycle, pod: PodInfo, name: str, rows: Rows) -> bool:
@@ -451,15 +470,11 @@ class Framework:
             raise point_failed(name, "PreScore", status.message)
         return status is None
 
-    def _local_score(
+    def _normalized_score(
         self, cycle: Cycle, pod: PodInfo, plugin: Any, answers: LocalAnswers, board: ScoreBoard
     ) -> None:
         name = plugin.name
         weight = self.plugins.weights[name]
-        if name not in answers.has_raw:
-            # No normalising: it is in the kept sum already.
-            board.by_plugin[name] = KeptScores(answers.raw[name], board.rows, weight)
-            return
         try:
             if not answers.has_raw[name]:
                 board.add(name, weight * self._score_of_zero(cycle, pod, plugin))
@@ -525,6 +540,10 @@ def _nothing_left(names: list[str]) -> Status:
 
 def _named(status: Status, plugin: str) -> Status:
     return Status(status.code, status.reasons, plugin)
+
+
+def _normalizes(plugin: Any) -> bool:
+    return hasattr(plugin, "normalize_scores")
 
 
 def _is_skip(answer: PreFilterResult | Status | None) -> bool:

@@ -7,10 +7,10 @@ when somebody will read them.  `None` stands for Success, as upstream's nil stat
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 NodeMask = NDArray[np.bool_]
@@ -49,8 +49,7 @@ _LABELS = {
 _REJECTED = frozenset({Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, Code.PENDING})
 
 
-@dataclass(frozen=True, slots=True)
-class Status:
+class Status(Struct, frozen=True):
     """Anything but Success.  `plugin` is filled in by the runtime."""
 
     code: Code
@@ -82,8 +81,7 @@ def error(*reasons: str) -> Status:
 SKIP = Status(Code.SKIP)
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(Struct, frozen=True):
     """One filter's answer for the rows it was asked about."""
 
     reasons: tuple[str, ...]

@@ -8,18 +8,23 @@ PreFilter, Filter, PostFilter, PreScore, Score, Reserve, Unreserve, Permit, PreB
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 SUCCESS = "Success"
 ERROR = "Error"
+
+BUFFER_MAX = 512
+"""Durations that are kept back to be told together."""
 
 WAIT_ON_PERMIT = "WaitOnPermit"
 """A point only in name: how long a pod waited to be let go, by the scheduler's own clock."""
 
 
 class Recorder(Protocol):
-    sampled: bool
-    """Whether plugins are timed one by one in the cycle that runs now."""
+    @property
+    def sampled(self) -> bool:
+        """Whether plugins are timed one by one in the cycle that runs now."""
 
     def now(self) -> float: ...
 
@@ -41,23 +46,60 @@ class NoRecorder:
         return None
 
 
+class Listener(Protocol):
+    """A recorder that is told of many durations at once, through `Recorders`."""
+
+    catch_up: Callable[[], None]
+    """To be called before reading: hands over what was not told yet."""
+
+    @property
+    def sampled(self) -> bool: ...
+
+    def now(self) -> float: ...
+
+    def points(self, point: str, profile: str, status: str, seconds: list[float]) -> None: ...
+
+    def plugin(self, plugin: str, point: str, status: str, seconds: float) -> None: ...
+
+
 class Recorders:
-    """Several recorders as one; the first has the clock and decides on sampling."""
+    """Several listeners as one recorder; the first has the clock and decides on sampling.
 
-    __slots__ = ("_all", "now")
+    There are some ten durations for every pod, so one costs an append here.
+    """
 
-    def __init__(self, *recorders: Recorder) -> None:
-        self._all = recorders
-        self.now = recorders[0].now
+    __slots__ = ("_all", "_buffers", "now")
+
+    def __init__(self, *listeners: Listener) -> None:
+        self._all = listeners
+        self._buffers: dict[tuple[str, str, str], list[float]] = {}
+        self.now = listeners[0].now
+        for listener in listeners:
+            listener.catch_up = self.catch_up
 
     @property
     def sampled(self) -> bool:
         return self._all[0].sampled
 
     def point(self, point: str, profile: str, status: str, seconds: float) -> None:
-        for recorder in self._all:
-            recorder.point(point, profile, status, seconds)
+        try:
+            buffer = self._buffers[point, profile, status]
+        except KeyError:
+            buffer = self._buffers[point, profile, status] = []
+        buffer.append(seconds)
+        if len(buffer) >= BUFFER_MAX:
+            self._tell((point, profile, status), buffer)
 
     def plugin(self, plugin: str, point: str, status: str, seconds: float) -> None:
-        for recorder in self._all:
-            recorder.plugin(plugin, point, status, seconds)
+        for listener in self._all:
+            listener.plugin(plugin, point, status, seconds)
+
+    def catch_up(self) -> None:
+        for key, buffer in self._buffers.items():
+            if buffer:
+                self._tell(key, buffer)
+
+    def _tell(self, key: tuple[str, str, str], buffer: list[float]) -> None:
+        for listener in self._all:
+            listener.points(*key, buffer)
+        buffer.clear()

@@ -6,29 +6,27 @@ Built by pure code (plugins, the scheduling core), carried out by whoever stands
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from stowplan.objects.base import KubeObject
 from stowplan.objects.kinds import Kind
 
 
-@dataclass(frozen=True, slots=True)
-class Get:
+class Get(Struct, frozen=True):
     kind: Kind
     namespace: str
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class Create:
+class Create(Struct, frozen=True):
     kind: Kind
     namespace: str
     body: KubeObject | dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Update:
+class Update(Struct, frozen=True):
     """PUT of a whole object, as JSON data so that no field is lost."""
 
     kind: Kind
@@ -38,8 +36,7 @@ class Update:
     subresource: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Patch:
+class Patch(Struct, frozen=True):
     """`patch_type` is `merge`, `strategic` or `json`."""
 
     kind: Kind
@@ -50,8 +47,7 @@ class Patch:
     subresource: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Delete:
+class Delete(Struct, frozen=True):
     kind: Kind
     namespace: str
     name: str
@@ -60,8 +56,7 @@ class Delete:
     grace_period_seconds: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Bind:
+class Bind(Struct, frozen=True):
     """POST pods/NAME/binding: the uid is a precondition."""
 
     namespace: str

@@ -35,6 +35,7 @@ class _Wanted:
 
 class ImageLocality:
     name = "ImageLocality"
+    node_only = True
 
     def __init__(self, args: Any, handle: Handle) -> None:
         self._handle = handle

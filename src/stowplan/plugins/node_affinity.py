@@ -73,6 +73,7 @@ class _Wish:
 
 class NodeAffinity:
     name = "NodeAffinity"
+    node_only = True
 
     def __init__(self, args: Args | None, handle: Handle) -> None:
         added = args.added_affinity if args is not None else None

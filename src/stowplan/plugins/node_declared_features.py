@@ -33,6 +33,7 @@ _STATUS = unresolvable(FEATURES_MISSING)
 
 class NodeDeclaredFeatures:
     name = "NodeDeclaredFeatures"
+    node_only = True
 
     def __init__(self, args: Any, handle: Handle) -> None:
         pass

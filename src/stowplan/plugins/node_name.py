@@ -26,6 +26,7 @@ _STATUS = unresolvable(OTHER_NODE)
 
 class NodeName:
     name = "NodeName"
+    node_only = True
 
     def __init__(self, args: Any, handle: Handle) -> None:
         pass

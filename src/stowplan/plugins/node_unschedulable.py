@@ -28,6 +28,7 @@ _STATUS = unresolvable(UNSCHEDULABLE)
 
 class NodeUnschedulable:
     name = "NodeUnschedulable"
+    node_only = True
 
     def __init__(self, args: Any, handle: Handle) -> None:
         pass

@@ -37,6 +37,7 @@ _KEPT_MAX = 1024
 
 class TaintToleration:
     name = "TaintToleration"
+    node_only = True
 
     def __init__(self, args: Any, handle: Handle) -> None:
         self._by_tolerations: dict[_Signature, _Answers] = {}

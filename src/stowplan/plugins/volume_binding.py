@@ -230,6 +230,9 @@ class VolumeBinding:
 
     # -- Score ------------------------------------------------------------------------------
 
+    def concerns_score(self, pod: PodInfo) -> bool:
+        return self._scores is not None and self.concerns(pod)
+
     def pre_score(self, cycle: Cycle, pod: PodInfo, rows: Rows) -> Status | None:
         state: _State | None = cycle.data.get(self.name)
         if self._scores is None or state is None or state.search is None:

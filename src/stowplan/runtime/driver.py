@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from random import Random
 from time import perf_counter
@@ -84,6 +85,10 @@ CYCLES_PER_TURN = 64
 """Decisions before others (the API server in this process, timers) get their chance."""
 
 
+CYCLES_PER_BATCH = 16
+"""Decisions whose effects are sent together."""
+
+
 class ExtenderClient(Protocol):
     def call(self, call: CallExtender, done: Callable[[ExtenderAnswer], None]) -> None: ...
 
@@ -102,6 +107,8 @@ class Driver:
     ) -> None:
         self.machine = machine
         self._cluster = cluster
+        self._batch: Callable[[], AbstractContextManager[None]]
+        self._batch = getattr(cluster, "batch", nullcontext)
         self._clock = clock
         self._call_later = call_later
         self._recorder = recorder
@@ -111,9 +118,15 @@ class Driver:
         self._turn_asked = False
         self._tick_due_s: float | None = None
         self._active = True
+        self._closed = False
+        self.caught_up = False
+        """Every informer has its first list, and the machine has taken all of it in."""
         self.failure: BaseException | None = None
         """What broke the machine.  It takes no more turns: start a new one."""
         self.on_failure: Callable[[BaseException], None] | None = None
+        self.on_caught_up: Callable[[], None] | None = None
+        self.on_idle: Callable[[], None] | None = None
+        """Told at the end of every turn that leaves nothing under way (see `busy`)."""
         self.informers = {kind: self._informer(kind, options) for kind, options in WATCHED}
         self.on_effect: Callable[[Effect], None] | None = None
         self.on_handled: Callable[[Event, float], None] | None = None
@@ -131,6 +144,8 @@ class Driver:
         self._put(Stop())
 
     def close(self) -> None:
+        """Decide and send nothing from now on, whatever was under way."""
+        self._closed = True
         for informer in self.informers.values():
             informer.stop()
 
@@ -142,8 +157,7 @@ class Driver:
     @active.setter
     def active(self, active: bool) -> None:
         self._active = active
-        if not self._turn_asked:
-            self._ask_for_turn()
+        self._wake()
 
     def reconfigure(self, config: SchedulerConfig) -> None:
         """Take a new configuration into use before the next decision; raises if it is wrong."""
@@ -156,7 +170,8 @@ class Driver:
 
     @property
     def busy(self) -> bool:
-        return bool(self._inbox) or self.machine.binding_count > 0
+        machine = self.machine
+        return bool(self._inbox or machine.binding_count or machine.in_pre_bind)
 
     # -- in ---------------------------------------------------------------------------------
 
@@ -165,6 +180,8 @@ class Driver:
             on_add=lambda obj: self._put(Added(obj)),
             on_update=lambda old, new: self._put(Updated(old, new)),
             on_delete=self._on_delete,
+            # The last list may be empty, and pods of the others wait for it.
+            on_synced=self._wake,
         )
         return Informer(
             self._cluster,
@@ -181,6 +198,9 @@ class Driver:
 
     def _put(self, event: Event) -> None:
         self._inbox.append(event)
+        self._wake()
+
+    def _wake(self) -> None:
         if not self._turn_asked:
             self._ask_for_turn()
 
@@ -192,7 +212,7 @@ class Driver:
 
     def turn(self) -> None:
         """Handle what has come in, decide a number of pods, and see that the rest gets a turn."""
-        if self.failure is not None:
+        if self.failure is not None or self._closed:
             return
         self._turn_asked = True
         try:
@@ -206,22 +226,40 @@ class Driver:
         self._turn_asked = False
         if more or self._inbox:
             self._ask_for_turn()
-        else:
-            self._plan_tick()
+            return
+        self._plan_tick()
+        if self.on_idle is not None and not self.busy:
+            self.on_idle()
 
     def _take_turn(self) -> bool:
         """True when there may be more to decide."""
-        machine, now = self.machine, self._clock.now
+        machine = self.machine
         cycles = 0
         while True:
             while self._inbox:
                 self._handle(self._inbox.popleft())
-            if cycles == CYCLES_PER_TURN or not (machine.has_work and self._active and self.synced):
+            if not self.caught_up and self.synced:
+                self.caught_up = True
+                if self.on_caught_up is not None:
+                    self.on_caught_up()
+            if cycles >= CYCLES_PER_TURN or not (self._active and self.caught_up):
                 break
-            cycles += 1
-            self._carry_out(machine.handle(_SCHEDULE_NEXT, now()))
-        self._recorder.flush()
-        return cycles == CYCLES_PER_TURN
+            decided = self._decide()
+            if not decided:
+                break
+            cycles += decided
+        self._recorder.flush(pressed=machine.binding_count > 0)
+        return cycles >= CYCLES_PER_TURN
+
+    def _decide(self) -> int:
+        """Decide a few pods; a cluster in this process takes their bindings as one."""
+        machine, now = self.machine, self._clock.now
+        cycles = 0
+        with self._batch():
+            while cycles < CYCLES_PER_BATCH and not self._inbox and machine.has_work:
+                cycles += 1
+                self._carry_out(machine.handle(_SCHEDULE_NEXT, now()))
+        return cycles
 
     def _handle(self, event: Event) -> None:
         if self.on_handled is None:

@@ -8,6 +8,7 @@ client-go's `tools/events`.
 from __future__ import annotations
 
 from collections import OrderedDict, deque
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -23,6 +24,8 @@ from stowplan.objects.times import format_micro_time
 
 QUEUE_MAX = 10_000
 IN_FLIGHT_MAX = 16
+IN_FLIGHT_PRESSED = 2
+"""While pods are being bound: the API server's time is theirs."""
 SERIES_MAX = 4096
 SERIES_IDLE_S = 6 * 60.0
 SERIES_REWRITE_S = 30 * 60.0
@@ -51,7 +54,10 @@ class EventRecorder:
         self._series: OrderedDict[_Key, _Series] = OrderedDict()
         self._serial = 0
         self._flushing = False
+        self._in_flight_max = IN_FLIGHT_MAX
         self.dropped = 0
+        self.on_empty: Callable[[], None] | None = None
+        """Told whenever the last event has been sent."""
 
     def record(self, event: RecordEvent) -> None:
         if len(self._queue) >= QUEUE_MAX:
@@ -63,14 +69,18 @@ class EventRecorder:
     def pending(self) -> int:
         return len(self._queue) + self._in_flight
 
-    def flush(self) -> None:
-        """Send what is waiting, as far as calls are free."""
+    def flush(self, *, pressed: bool) -> None:
+        """Send what is waiting, as far as calls are free; `pressed` while pods are being bound."""
+        self._in_flight_max = IN_FLIGHT_PRESSED if pressed else IN_FLIGHT_MAX
+        self._send_some()
+
+    def _send_some(self) -> None:
         if self._flushing:
             # A cluster that answers at once calls back from within.
             return
         self._flushing = True
         try:
-            while self._queue and self._in_flight < IN_FLIGHT_MAX:
+            while self._queue and self._in_flight < self._in_flight_max:
                 event, at_s = self._queue.popleft()
                 self._send(event, at_s)
         finally:
@@ -134,7 +144,9 @@ class EventRecorder:
             self.dropped += 1
             self._series.pop(key, None)
         if self._queue:
-            self.flush()
+            self._send_some()
+        if self.on_empty is not None and not self.pending:
+            self.on_empty()
 
 
 def _key(event: RecordEvent) -> _Key:

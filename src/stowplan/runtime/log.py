@@ -40,6 +40,8 @@ class Verbosity:
 
     def of(self, module: str) -> int:
         """`module` is a file's name without its ending, `live`."""
+        if not self.by_file:
+            return self.level
         found = self._known.get(module)
         if found is None:
             matches = (level for pattern, level in self.by_file if fnmatchcase(module, pattern))

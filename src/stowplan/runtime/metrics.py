@@ -11,7 +11,6 @@ Made by `runtime.live`, shown by `runtime.server`.
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable
 from random import Random
@@ -23,7 +22,7 @@ from stowplan.core.machine import Machine
 from stowplan.core.messages import Added, Deleted, Event, Updated
 from stowplan.framework.events import Resource
 from stowplan.framework.status import Status
-from stowplan.framework.timing import WAIT_ON_PERMIT
+from stowplan.framework.timing import BUFFER_MAX, WAIT_ON_PERMIT
 from stowplan.objects.base import KubeObject
 from stowplan.objects.kinds import (
     CSI_DRIVER,
@@ -46,6 +45,8 @@ SAMPLED_SHARE = 0.1
 _MANY_ATTEMPTS = 15
 
 _Key = tuple[str, str, str]
+_Ended = tuple[str, str, float, int, float | None]
+"""(result, profile, seconds, attempts, seconds since it was ready)"""
 
 _RESOURCES: dict[type[KubeObject], str] = {
     NODE.struct: Resource.NODE,
@@ -74,6 +75,7 @@ class Metrics:
     def __init__(self, random: Random) -> None:
         self.families = {spec.name: Family(spec) for spec in SPECS}
         self.sampled = False
+        self.catch_up: Callable[[], None] = lambda: None
         self._chance = random.random
         self._begun_s = 0.0
         self._binding: dict[str, float] = {}
@@ -81,6 +83,7 @@ class Metrics:
         self._start()
 
     def _start(self) -> None:
+        """Begin to count, from nothing."""
         self.families |= {spec.name: Family(spec) for spec in SPECS if _is_counted(spec)}
         self._points: dict[_Key, Histogram] = {}
         self._plugins: dict[_Key, Histogram] = {}
@@ -92,6 +95,9 @@ class Metrics:
         self._scheduler("podgroup_scheduling_algorithm_duration_seconds").histogram()
         self._sli = [Histogram(SLI_S) for _ in range(_MANY_ATTEMPTS + 1)]
         self._flushed = 0
+        self._algorithm_s: list[float] = []
+        self._ended: list[_Ended] = []
+        """Not counted yet: on the way of a pod there is only an append."""
 
     def _scheduler(self, name: str) -> Family:
         return self.families[f"scheduler_{name}"]
@@ -103,7 +109,7 @@ class Metrics:
         self._begun_s = perf_counter()
 
     def decided(self, queued: QueuedPod, decision: Decision, now_s: float) -> None:
-        self._algorithm.observe(perf_counter() - self._begun_s)
+        self._algorithm_s.append(perf_counter() - self._begun_s)
         if decision.node:
             self._binding[queued.info.uid] = self._begun_s
 
@@ -111,22 +117,34 @@ class Metrics:
         self, queued: QueuedPod, decision: Decision, status: Status | None, now_s: float
     ) -> None:
         begun_s = self._binding.pop(queued.info.uid, self._begun_s)
+        result = "scheduled"
+        sli_s = None
         if status is None:
-            result = "scheduled"
-            attempts = queued.attempts
             initial_s = queued.initial_attempt_s
-            if initial_s is not None:
-                self._sli[min(attempts, _MANY_ATTEMPTS)].observe(now_s - initial_s)
-            self._tries.observe(attempts)
+            sli_s = None if initial_s is None else now_s - initial_s
             self._flushed += queued.was_flushed
         else:
             result = "unschedulable" if status.is_rejected else "error"
             self._failed(decision, status)
-        key = (result, queued.info.pod.spec.scheduler_name)
-        histogram = self._attempts.get(key)
-        if histogram is None:
-            histogram = self._attempts[key] = Histogram(ATTEMPT_S)
-        histogram.observe(perf_counter() - begun_s)
+        profile = queued.info.pod.spec.scheduler_name
+        ended = (result, profile, perf_counter() - begun_s, queued.attempts, sli_s)
+        self._ended.append(ended)
+        if len(self._ended) >= BUFFER_MAX:
+            self._count_attempts()
+
+    def _count_attempts(self) -> None:
+        for result, profile, seconds, attempts, sli_s in self._ended:
+            histogram = self._attempts.get((result, profile))
+            if histogram is None:
+                histogram = self._attempts[result, profile] = Histogram(ATTEMPT_S)
+            histogram.observe(seconds)
+            if result == "scheduled":
+                self._tries.observe(attempts)
+            if sli_s is not None:
+                self._sli[min(attempts, _MANY_ATTEMPTS)].observe(sli_s)
+        self._ended.clear()
+        self._algorithm.observe_many(self._algorithm_s)
+        self._algorithm_s.clear()
 
     def _failed(self, decision: Decision, status: Status) -> None:
         if decision.victims:
@@ -148,15 +166,13 @@ class Metrics:
 
     # -- where the time goes ----------------------------------------------------------------
 
-    def point(self, point: str, profile: str, status: str, seconds: float) -> None:
-        try:
-            histogram = self._points[point, status, profile]
-        except KeyError:
+    def points(self, point: str, profile: str, status: str, seconds: list[float]) -> None:
+        key = (point, status, profile)
+        histogram = self._points.get(key)
+        if histogram is None:
             bounds = ATTEMPT_S if point == WAIT_ON_PERMIT else POINT_S
-            histogram = self._points[point, status, profile] = Histogram(bounds)
-        # `observe`, written out: this runs some ten times for every pod.
-        histogram.counts[bisect_left(histogram.bounds, seconds)] += 1
-        histogram.sum += seconds
+            histogram = self._points[key] = Histogram(bounds)
+        histogram.observe_many(seconds)
 
     def plugin(self, plugin: str, point: str, status: str, seconds: float) -> None:
         key = (plugin, point, status)
@@ -216,6 +232,7 @@ class Metrics:
     # -- the text ---------------------------------------------------------------------------
 
     def text(self, machine: Machine) -> str:
+        self._catch_up()
         self._collect_attempts()
         self._collect_points()
         self._collect_queue(machine)
@@ -228,6 +245,7 @@ class Metrics:
 
     def reset(self, machine: Machine) -> None:
         """As DELETE /metrics: every count starts from nothing."""
+        self._catch_up()
         self._start()
         for framework in machine.frameworks.values():
             for tally in framework.tallies.values():
@@ -236,6 +254,10 @@ class Metrics:
         counts.incoming_pods.clear()
         counts.hint_executions.clear()
         counts.hint_durations.clear()
+
+    def _catch_up(self) -> None:
+        self.catch_up()
+        self._count_attempts()
 
     def _collect_attempts(self) -> None:
         totals = self._scheduler("schedule_attempts_total")

@@ -1,14 +1,14 @@
 """/metrics/resources: what every pod requests and is limited to, as scheduling counts it.
 
 Pods of one kind request the same, so the sums are made once per kind.  A large cluster has
-hundreds of thousands of lines; `runtime.server` has them written in a thread.
+hundreds of thousands of lines, so they come in pieces, which `runtime.server` sends one by one.
 
 Mirrors kube-scheduler's `metrics/resources/resources.go`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
@@ -32,19 +32,17 @@ _Amounts = list[tuple[str, str, float]]
 """(resource, unit, amount), by name."""
 
 
-def resource_text(pods: Iterable[PodInfo]) -> str:
-    """`pods`: all that are not finished."""
-    known: dict[int, tuple[_Amounts, _Amounts]] = {}
-    requests: list[str] = []
-    limits: list[str] = []
-    for info in pods:
-        amounts = known.get(id(info.kind))
-        if amounts is None:
-            amounts = known[id(info.kind)] = (_requests(info.pod), _limits(info.pod))
-        requests += _lines(RESOURCE_REQUEST.name, info.pod, amounts[0])
-        limits += _lines(RESOURCE_LIMIT.name, info.pod, amounts[1])
-    parts = [text_of([Family(RESOURCE_REQUEST)]), *requests]
-    return "".join([*parts, text_of([Family(RESOURCE_LIMIT)]), *limits])
+def resource_text(pods: Sequence[PodInfo]) -> Iterator[str]:
+    """The text in pieces.  `pods`: all that are not finished."""
+    for spec, amounts_of in ((RESOURCE_REQUEST, _requests), (RESOURCE_LIMIT, _limits)):
+        yield text_of([Family(spec)])
+        known: dict[int, _Amounts] = {}
+        for info in pods:
+            amounts = known.get(id(info.kind))
+            if amounts is None:
+                amounts = known[id(info.kind)] = amounts_of(info.pod)
+            if amounts:
+                yield "".join(_lines(spec.name, info.pod, amounts))
 
 
 def _lines(name: str, pod: Pod, amounts: _Amounts) -> Iterator[str]:

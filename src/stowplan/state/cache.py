@@ -10,6 +10,7 @@ takes the place of upstream's most-recently-changed order.
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Any
 
 from stowplan.errors import InternalError
@@ -267,7 +268,7 @@ def _key(pod: Pod) -> str:
     return uid
 
 
-_SHARED = tuple(name for name in PodSpec.__struct_fields__ if name != "node_name")
+_shared = attrgetter(*(name for name in PodSpec.__struct_fields__ if name != "node_name"))
 
 
 def _same_kind(known: PodInfo, pod: Pod) -> PodKind:
@@ -284,7 +285,8 @@ def _same_kind(known: PodInfo, pod: Pod) -> PodKind:
         # What a pod that runs was given can be anywhere in its status.
         and not (old.status.container_statuses or new.status.container_statuses)
         and not (old.status.resources or new.status.resources)
-        and all(getattr(old.spec, name) is getattr(new.spec, name) for name in _SHARED)
+        # Tuples compare by identity first: where everything is shared, nothing is looked at.
+        and _shared(old.spec) == _shared(new.spec)
     )
     return known.kind if same else kind_of(pod)
 

@@ -15,7 +15,7 @@ those rows only.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Hashable
+from collections.abc import Collection, Hashable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -225,6 +225,21 @@ class NodeTable:
             recent.add(row)
         return np.array(sorted(recent), np.intp)
 
+    def few_rows_newer_than(self, version: int, count_max: int) -> Collection[int] | None:
+        """The same as plain numbers, if there are no more changes than that; else None."""
+        count = self.version - version
+        if count > count_max or version < self._log_floor:
+            return None
+        log = self._log
+        if count == 1:
+            return (log[-1][1],)
+        # Every change has its own version, so the last ones of the log are these.
+        return {log[-1 - n][1] for n in range(count)}
+
+    def is_node_newer_than(self, row: int, node_version: int) -> bool:
+        """Whether the row's node object changed after that."""
+        return bool(self._columns["row_node_version"][row] > node_version)
+
     def rows_with_nodes_newer_than(self, version: int) -> Rows:
         changed: Rows = np.flatnonzero(self._view("row_node_version") > version)
         return changed
@@ -248,7 +263,15 @@ class NodeTable:
         dirty: dict[int, NodeInfo] = {}
         for change, info, payload in changes:
             row = info.row
-            if change is Change.NODE_SET:
+            if change is _POD_ADDED:
+                if row >= 0:
+                    self._count_pod(payload, row, 1)
+                    dirty[row] = info
+            elif change is _POD_REMOVED:
+                if row >= 0:
+                    self._count_pod(payload, row, -1)
+                    dirty[row] = info
+            elif change is _NODE_SET:
                 if row < 0:
                     row = self._take_row(info)
                     for pod in payload:
@@ -256,17 +279,11 @@ class NodeTable:
                 dirty[row] = info
             elif row < 0:
                 continue
-            elif change is Change.POD_ADDED:
-                self._count_pod(payload, row, 1)
-                dirty[row] = info
-            elif change is Change.POD_REMOVED:
-                self._count_pod(payload, row, -1)
-                dirty[row] = info
-            elif change is Change.NODE_REMOVED:
+            elif change is _NODE_REMOVED:
                 dirty.pop(row, None)
                 self._free_row(info, payload)
             elif row not in dirty:
-                if change is Change.NODE_SWAPPED:
+                if change is _NODE_SWAPPED:
                     self._nodes[row] = payload
                 if self._image_versions[row] != self._image_table.version:
                     dirty[row] = info
@@ -399,23 +416,25 @@ class NodeTable:
 
     def _write_row(self, row: int, info: NodeInfo) -> None:
         self.rows_written += 1
-        columns = self._columns
-        for name in info.requested:
-            if name not in self._requested:
+        columns, requested = self._columns, info.requested
+        if not requested.keys() <= self._requested.keys():
+            for name in requested:
                 self._amount_column(self._requested, name)
-        requested = info.requested
         for name, amounts in self._requested.items():
-            amounts[row] = min(requested.get(name, 0), AMOUNT_MAX)
+            amount = requested.get(name, 0)
+            amounts[row] = min(amount, AMOUNT_MAX)
         columns["nonzero_milli_cpu"][row] = min(info.nonzero_milli_cpu, AMOUNT_MAX)
         columns["nonzero_memory"][row] = min(info.nonzero_memory, AMOUNT_MAX)
         columns["pod_count"][row] = len(info.pods)
-        self.ports.write(row, frozenset(info.used_ports), self.capacity)
+        if info.used_ports or len(self.ports):
+            self.ports.write(row, frozenset(info.used_ports), self.capacity)
         node = info.node
         assert node is not None, f"{info.name} has a row but no node"
         changed = node is not self._nodes[row]
         if changed:
             self._write_node(row, info, node)
-        if changed or self._image_versions[row] != self._image_table.version:
+        if self._image_versions[row] != self._image_table.version or changed:
+            changed = True
             self._write_images(row, info)
         self._touch(row, node_changed=changed)
 
@@ -465,6 +484,14 @@ class NodeTable:
         self.images.grow(capacity)
         self.capacity = capacity
 
+
+# An enum's members are slow to reach through the class, and these are asked for at every change.
+_NODE_SET, _NODE_SWAPPED, _NODE_REMOVED = (
+    Change.NODE_SET,
+    Change.NODE_SWAPPED,
+    Change.NODE_REMOVED,
+)
+_POD_ADDED, _POD_REMOVED = Change.POD_ADDED, Change.POD_REMOVED
 
 _NO_ROWS: Rows = np.zeros(0, np.intp)
 

@@ -7,6 +7,8 @@ does not read its answer is cut off after a while.
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 import ssl
 
 from aiohttp import web
@@ -60,10 +62,7 @@ class HttpServer:
             await site.start()
         except OSError as error:
             await self._runner.cleanup()
-            raise InputError(
-                f"cannot listen on {self.host}:{self.port}: {error.strerror or error}",
-                hint="choose another one with --port; 0 takes any free port",
-            ) from None
+            raise _cannot_listen(self.host, self.port, error) from None
         # Port 0 asked for any; say which one it is.
         self.port = int(self._runner.addresses[0][1])
 
@@ -83,3 +82,13 @@ class HttpServer:
             if request.transport is not None:
                 request.transport.abort()
         return response
+
+
+def _cannot_listen(host: str, port: int, error: OSError) -> InputError:
+    # asyncio wraps the reason in a sentence of its own, and names do not resolve with an errno.
+    known = error.errno in errno.errorcode
+    why = os.strerror(error.errno) if known and error.errno else str(error.strerror or error)
+    hint = "choose an address of this machine with --bind"
+    if error.errno in (errno.EADDRINUSE, errno.EACCES):
+        hint = "choose another port with --port; 0 takes any free one"
+    return InputError(f"cannot listen on {host}:{port}: {why}", hint=hint)

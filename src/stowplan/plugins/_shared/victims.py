@@ -100,7 +100,7 @@ def _reprieve(
     if violating and others:
         victims.sort(key=importance(now_s))
     if not victims:
-        return error(f"expected at least one victim pod on node {node.name!r}")
+        return error(f'expected at least one victim pod on node "{node.name}"')
     return Candidate(node.name, tuple(victims), violations)
 
 

@@ -1,0 +1,65 @@
+"""A kubeconfig for the cluster of `stowplan up`."""
+
+from __future__ import annotations
+
+import base64
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from stowplan.errors import InputError
+
+NAME = "stowplan"
+
+
+def kubeconfig(url: str, *, ca: bytes = b"", token: str = "") -> dict[str, Any]:
+    cluster: dict[str, Any] = {"server": url}
+    if ca:
+        cluster["certificate-authority-data"] = base64.b64encode(ca).decode()
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": NAME, "cluster": cluster}],
+        "users": [{"name": NAME, "user": {"token": token} if token else {}}],
+        "contexts": [{"name": NAME, "context": {"cluster": NAME, "user": NAME}}],
+        "current-context": NAME,
+    }
+
+
+def check_replaceable(path: Path) -> None:
+    """A file that knows other clusters is somebody's; it must not be lost."""
+    try:
+        known = yaml.safe_load(path.read_bytes())
+    except FileNotFoundError:
+        return
+    except (yaml.YAMLError, UnicodeDecodeError):
+        known = None
+    clusters = known.get("clusters") if isinstance(known, dict) else None
+    names = [one.get("name") for one in clusters or () if isinstance(one, dict)]
+    if names != [NAME]:
+        raise InputError(
+            "the file exists and is not one that `stowplan up` wrote",
+            where=str(path),
+            hint="name another file; kubectl reads several: KUBECONFIG=one:other",
+        )
+
+
+def write_kubeconfig(path: Path, data: dict[str, Any]) -> None:
+    """Whole or not at all, and readable for its owner only: there may be a token in it."""
+    check_replaceable(path)
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w") as file:
+            yaml.safe_dump(data, file, sort_keys=False)
+        unfinished.replace(path)
+    except OSError as error:
+        raise InputError(
+            f"the kubeconfig cannot be written: {error.strerror}", where=str(path)
+        ) from None
+    finally:
+        with suppress(OSError):
+            unfinished.unlink(missing_ok=True)

@@ -1,0 +1,130 @@
+"""`stowplan up` at work: open the data, listen, start the cluster, wait for a signal, stop."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import signal
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+
+import click
+
+from stowplan.apiserver.http import Api, Authenticator, HttpServer
+from stowplan.apiserver.http.auth import User
+from stowplan.apiserver.journal import SqliteJournal
+from stowplan.apiserver.store import Store
+from stowplan.cli._up_cluster import LocalCluster, Parts
+from stowplan.cli._up_kubeconfig import check_replaceable, kubeconfig, write_kubeconfig
+from stowplan.cli._up_tls import key_pair, server_context
+from stowplan.clock import RealClock
+from stowplan.runtime.log import Bridge, Log
+
+STOP_MAX_S = 5.0
+"""For decisions on their way when the process is asked to stop."""
+STOP_LOOK_S = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    parts: Parts
+    host: str
+    port: int
+    nodes: int | None
+    """None: some, if there are none."""
+    data: Path | None = None
+    kubeconfig: Path | None = None
+    users_by_token: Mapping[str, User] = field(default_factory=dict, repr=False)
+
+
+async def serve(settings: Settings) -> None:
+    """Returns when a signal asks for it."""
+    if settings.kubeconfig is not None:
+        check_replaceable(settings.kubeconfig)
+    clock = RealClock()
+    Bridge(Log(clock)).install()
+    seed = secrets.randbits(32)
+    journal = None if settings.data is None else SqliteJournal(settings.data, seed=seed)
+    try:
+        store = Store(clock, seed=seed, journal=journal)
+        await _serve(settings, store, clock, Random(seed))
+    finally:
+        if journal is not None:
+            journal.close()
+
+
+async def _serve(settings: Settings, store: Store, clock: RealClock, random: Random) -> None:
+    asked_to_stop = _on_signal()
+    call_later = asyncio.get_running_loop().call_later
+    cluster = LocalCluster(store, settings.parts, clock=clock, call_later=call_later, random=random)
+    api = Api(
+        cluster.grouped,
+        clock=clock,
+        random=random,
+        authenticator=Authenticator(settings.users_by_token),
+        is_ready=lambda: cluster.ready,
+    )
+    # kubectl sends a token over TLS only, and it is right.
+    pair = None
+    if settings.users_by_token:
+        pair = key_pair(settings.host, settings.data, clock.now())
+    context = None if pair is None else server_context(pair)
+    server = HttpServer(api, host=settings.host, port=settings.port, ssl_context=context)
+    await server.start()
+    try:
+        cluster.add_nodes(settings.nodes)
+        cluster.start()
+        if settings.kubeconfig is not None:
+            token = next(iter(settings.users_by_token), "")
+            ca = b"" if pair is None else pair.cert
+            write_kubeconfig(settings.kubeconfig, kubeconfig(server.url, ca=ca, token=token))
+        _greet(settings, server.url)
+        await asked_to_stop.wait()
+        await _stop(cluster)
+    finally:
+        cluster.close()
+        await server.stop()
+
+
+def _on_signal() -> asyncio.Event:
+    asked = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, asked.set)
+    return asked
+
+
+async def _stop(cluster: LocalCluster) -> None:
+    cluster.stop()
+    for _ in range(round(STOP_MAX_S / STOP_LOOK_S)):
+        if not cluster.busy:
+            break
+        await asyncio.sleep(STOP_LOOK_S)
+
+
+def _greet(settings: Settings, url: str) -> None:
+    parts = settings.parts
+    if not parts.workers:
+        what = "the API alone"
+    elif parts.scheduler is None:
+        what = "a cluster without a scheduler"
+    else:
+        what = "a cluster"
+    where = f"kept in {settings.data}" if settings.data is not None else "in memory"
+    click.echo(f"{what}, {where}, at {url}")
+    for line in _directions(settings, url):
+        click.echo(f"  {line}")
+    click.echo("Ctrl-C ends it.")
+
+
+def _directions(settings: Settings, url: str) -> list[str]:
+    if settings.kubeconfig is not None:
+        return [f"export KUBECONFIG={settings.kubeconfig.absolute()}", "kubectl get nodes"]
+    if settings.users_by_token:
+        return [
+            f"kubectl --server {url} --token TOKEN --insecure-skip-tls-verify get nodes",
+            "(--write-kubeconfig FILE writes the certificate too, so that it can be verified)",
+        ]
+    return [f"kubectl --server {url} get nodes"]

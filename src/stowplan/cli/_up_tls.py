@@ -1,0 +1,54 @@
+"""The certificate of `stowplan up`: self-signed, and with --data the same after a restart.
+
+Whoever was given the certificate (a kubeconfig, a scheduler that goes on running) can still verify
+a server that was killed and started again.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import ssl
+from pathlib import Path
+
+from stowplan.cluster.tls import load_pair
+from stowplan.runtime.certs import VALID_S, KeyPair, self_signed
+
+_CERTIFICATE = re.compile(rb"-+BEGIN CERTIFICATE-+.*?-+END CERTIFICATE-+\n", re.DOTALL)
+
+
+def key_pair(host: str, data: Path | None, now_s: float) -> KeyPair:
+    if data is None:
+        return self_signed(_names(host), now_s)
+    kept = data / f"server-{host}.pem"
+    # Made anew in time, at the first start in the second half of its life.
+    if not kept.exists() or now_s - kept.stat().st_mtime > VALID_S / 2:
+        _write(kept, self_signed(_names(host), now_s))
+    text = kept.read_bytes()
+    return KeyPair(b"".join(_CERTIFICATE.findall(text)), _CERTIFICATE.sub(b"", text))
+
+
+def server_context(pair: KeyPair) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    load_pair(context, pair.cert, pair.key)
+    return context
+
+
+def _names(host: str) -> list[str]:
+    """Under which names and addresses clients may reach this server."""
+    names = [host, "localhost", "127.0.0.1", "::1", socket.gethostname()]
+    return list(dict.fromkeys(names))
+
+
+def _write(path: Path, pair: KeyPair) -> None:
+    """Both parts or neither, and readable for the owner only."""
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(pair.cert + pair.key)
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)

@@ -1,0 +1,117 @@
+"""`stowplan up`: a whole cluster in one process, with the Kubernetes API in front of it."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+from pathlib import Path
+
+import click
+
+LOOPBACK = "127.0.0.1"
+
+
+@click.command()
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=8001,
+    show_default=True,
+    help="Where the API listens; 0 takes any free port.",
+)
+@click.option(
+    "--nodes",
+    type=click.IntRange(min=0, max=100_000),
+    metavar="N",
+    help="Simulated nodes: node-1 to node-N.  [default: 3 in a new cluster; none with --bare]",
+)
+@click.option(
+    "--data",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Keep the cluster in this folder; the next start goes on from there.",
+)
+@click.option(
+    "--config",
+    type=click.Path(path_type=Path),
+    metavar="CONFIG",
+    help="KubeSchedulerConfiguration for the scheduler.",
+)
+@click.option("--no-scheduler", is_flag=True, help="Another process schedules.")
+@click.option("--bare", is_flag=True, help="The API alone: no scheduler, controllers or kubelet.")
+@click.option(
+    "--write-kubeconfig",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write a kubeconfig that points to this cluster.",
+)
+@click.option(
+    "--bind",
+    default=LOOPBACK,
+    metavar="ADDR",
+    show_default=True,
+    help="The address to listen on; others than loopback need --token-file.",
+)
+@click.option(
+    "--token-file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Let in only who knows a token of this file, and serve HTTPS; one token per line.",
+)
+def up(
+    port: int,
+    nodes: int | None,
+    data: Path | None,
+    config: Path | None,
+    no_scheduler: bool,
+    bare: bool,
+    write_kubeconfig: Path | None,
+    bind: str,
+    token_file: Path | None,
+) -> None:
+    """Start a cluster in this process, and serve the Kubernetes API for kubectl.
+
+    Nodes are simulated: bound pods become Running, the pods of a Job finish after a second, and
+    deleted pods go.  Deployments, ReplicaSets, StatefulSets, DaemonSets and Jobs make their pods.
+    Without --data all of it is gone when the process ends.
+
+    \b
+    Examples:
+      stowplan up
+      kubectl --server http://127.0.0.1:8001 get nodes
+    \b
+      stowplan up --nodes 100 --data ./cluster --write-kubeconfig ./kubeconfig
+      stowplan up --no-scheduler      and in another terminal: stowplan run
+      openssl rand -hex 32 > tokens && stowplan up --bind 0.0.0.0 --token-file tokens
+    """
+    if config is not None and (no_scheduler or bare):
+        without = "--bare" if bare else "--no-scheduler"
+        raise click.UsageError(f"--config is for the scheduler, which {without} leaves out")
+    if token_file is None and not _is_loopback(bind):
+        raise click.UsageError(f"--bind {bind} lets others in: it needs --token-file")
+    from stowplan.apiserver.http.auth import read_tokens
+    from stowplan.cli._up_cluster import Parts
+    from stowplan.cli._up_serve import Settings, serve
+    from stowplan.config import load_config
+
+    schedules = not (no_scheduler or bare)
+    parts = Parts(load_config(config) if schedules else None, workers=not bare)
+    settings = Settings(
+        parts,
+        host=bind,
+        port=port,
+        nodes=0 if nodes is None and bare else nodes,
+        data=data,
+        kubeconfig=write_kubeconfig,
+        users_by_token={} if token_file is None else read_tokens(token_file),
+    )
+    asyncio.run(serve(settings))
+
+
+def _is_loopback(address: str) -> bool:
+    if address == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(address).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,232 @@
+"""The pages for people: /debug/queue, /debug/cache, /debug/decisions, as text and as JSON.
+
+They show names, numbers and reasons, and nothing of what is inside a pod.  Long ones come in
+pieces, made while they are sent: what they are made of is read then, a node or a pod at a time.
+
+Called by `runtime.endpoints`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+import msgspec
+
+from stowplan.core.debugger import dump_node, latest_first
+from stowplan.core.decision import Decision
+from stowplan.core.machine import Machine
+from stowplan.queue import QueuedPod
+from stowplan.runtime.explanations import Explanation, Explanations
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Read one of the two, once."""
+
+    text: Iterable[str]
+    json: Iterable[str]
+
+
+# -- /debug/queue ---------------------------------------------------------------------------
+
+
+def queue_page(machine: Machine, now_s: float) -> Page:
+    queue = machine.queue
+    waiting, places = queue.waiting(), dict(queue.places())
+    counts: dict[str, int] = dict(queue.pending_counts())
+    counts["in flight"] = sum(place == "in flight" for place in places.values())
+    rows = (_queued(queued, places.get(queued.info.uid, ""), now_s) for queued in waiting)
+    summary = ", ".join(f"{count} {place}" for place, count in counts.items())
+    return Page(
+        chain([f"{summary}\n"], _queue_lines(rows)), _json_pieces({"counts": counts}, "pods", rows)
+    )
+
+
+def _queued(queued: QueuedPod, place: str, now_s: float) -> dict[str, Any]:
+    ends_s = queued.backoff_expiration_s
+    data: dict[str, Any] = {
+        "pod": queued.info.key,
+        "queue": place,
+        "priority": queued.info.priority,
+        "attempts": queued.attempts,
+        "waitingSeconds": round(now_s - queued.timestamp_s, 3),
+    }
+    optional = {
+        "backoffSeconds": round(ends_s - now_s, 3) if ends_s is not None and ends_s > now_s else 0,
+        "rejectedBy": sorted(queued.rejectors),
+        "gatedBy": queued.gating_plugin,
+        "gate": queued.gating_status.message if queued.gating_status is not None else "",
+        "nominatedNode": queued.info.pod.status.nominated_node_name,
+    }
+    return data | {name: value for name, value in optional.items() if value}
+
+
+def _queue_lines(rows: Iterable[dict[str, Any]]) -> Iterator[str]:
+    form = "{:<13}  {:>10}  {:>8}  {:>9}  {}  {}\n"
+    first = True
+    for row in rows:
+        if first:
+            yield "\n" + form.format("QUEUE", "PRIORITY", "ATTEMPTS", "WAITS", "POD", "BECAUSE OF")
+            first = False
+        because = row.get("gatedBy") or ",".join(row.get("rejectedBy", ())) or "-"
+        waits = f"{row['waitingSeconds']:.0f}s"
+        yield form.format(
+            row["queue"], row["priority"], row["attempts"], waits, row["pod"], because
+        )
+
+
+# -- /debug/cache ---------------------------------------------------------------------------
+
+
+def cache_page(machine: Machine, names: Sequence[str] = ()) -> Page | None:
+    """All nodes, or those named; None if one is not known."""
+    cache = machine.cache
+    if any(name not in cache.nodes for name in names):
+        return None
+    infos = [cache.nodes[name] for name in names] if names else latest_first(machine)
+    head = {
+        "nodeCount": len(cache.nodes),
+        "podCount": cache.pod_count,
+        "assumedPods": cache.assumed_uids(),
+        "waitingAtPermit": machine.waiting.uids(),
+    }
+    dumps = (dump_node(machine, info) for info in infos)
+    summary = f"{len(cache.nodes)} nodes, {cache.pod_count} pods, {cache.assumed_count} assumed\n"
+    text = (f"\n{dump.text}\n" for dump in dumps)
+    return Page(chain([summary], text), _json_pieces(head, "nodes", dumps))
+
+
+# -- /debug/decisions -----------------------------------------------------------------------
+
+
+def decision_page(machine: Machine, explanations: Explanations, key: str) -> Page | None:
+    """The last decision on this pod; None if none is remembered."""
+    decision = machine.decision_of(key)
+    if decision is None:
+        return None
+    found = explanations.of(key)
+    data = _decision_data(decision)
+    if found is None:
+        why = "\nwhat plugins said of each node was not kept: too many decisions at once\n"
+        return Page([*_decision_lines(decision), why], [_text(data)])
+    return Page(
+        chain(_decision_lines(decision), _score_lines(found), _rejection_lines(found)),
+        _decision_pieces(data, found),
+    )
+
+
+def _decision_data(decision: Decision) -> dict[str, Any]:
+    data: dict[str, Any] = {
+        "pod": decision.pod,
+        "nodeCount": decision.node_count,
+        "evaluatedCount": decision.evaluated_count,
+        "feasibleCount": decision.feasible_count,
+    }
+    optional: dict[str, Any] = {
+        "node": decision.node,
+        "score": decision.score,
+        "message": decision.full_message,
+        "nominatedNode": decision.nominated_node,
+        "victims": list(decision.victims),
+        "unschedulablePlugins": sorted(decision.unschedulable_plugins),
+    }
+    return data | {name: value for name, value in optional.items() if value not in ("", [], None)}
+
+
+def _decision_lines(decision: Decision) -> Iterator[str]:
+    outcome = "failed" if decision.error else "does not fit"
+    if decision.node:
+        score = "" if decision.score is None else f", score {decision.score}"
+        outcome = f"placed on {decision.node}{score}"
+    yield f"pod {decision.pod}: {outcome}\n"
+    yield (
+        f"{decision.node_count} nodes, {decision.evaluated_count} looked at, "
+        f"{decision.feasible_count} feasible\n"
+    )
+    if not decision.node and decision.full_message:
+        yield f"{decision.full_message}\n"
+    if decision.victims:
+        victims = ", ".join(decision.victims)
+        yield f"evicts from {decision.nominated_node}: {victims}\n"
+
+
+def _score_lines(found: Explanation) -> Iterator[str]:
+    if not len(found.rows):
+        return
+    plugins = list(found.scores)
+    rows = [
+        [name, str(sum(scores.values())) if plugins else "-", *map(str, scores.values())]
+        for name, scores in found.feasible()
+    ]
+    yield "\n"
+    yield from _aligned(["FEASIBLE NODE", "TOTAL", *plugins], rows)
+
+
+def _rejection_lines(found: Explanation) -> Iterator[str]:
+    rows = [
+        [name, status.plugin or "-", ", ".join(status.reasons)] for name, status in found.rejected()
+    ]
+    if rows:
+        yield "\n"
+        yield from _aligned(["REJECTED NODE", "BY", "BECAUSE OF"], rows)
+
+
+def _decision_pieces(data: dict[str, Any], found: Explanation) -> Iterator[str]:
+    feasible = (
+        {"node": name, "total": sum(scores.values()), "scores": scores}
+        if scores
+        else {"node": name}
+        for name, scores in found.feasible()
+    )
+    rejected = (
+        {
+            "node": name,
+            "plugin": status.plugin,
+            "code": status.code.label,
+            "reasons": list(status.reasons),
+        }
+        for name, status in found.rejected()
+    )
+    yield _text(data)[:-1]
+    yield from _array_pieces("feasible", feasible)
+    yield from _array_pieces("rejected", rejected)
+    yield "}"
+
+
+# -- forms ----------------------------------------------------------------------------------
+
+
+def _aligned(titles: list[str], rows: list[list[str]]) -> Iterator[str]:
+    """Columns as wide as they need to be; the first and whatever is no number to the left."""
+    table = [titles, *rows]
+    widths = [max(len(row[n]) for row in table) for n in range(len(titles))]
+    numeric = [all(row[n].lstrip("-").isdecimal() for row in rows) for n in range(len(titles))]
+    for row in table:
+        cells = (
+            cell.rjust(width) if n and numeric[n] else cell.ljust(width)
+            for n, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        yield "  ".join(cells).rstrip() + "\n"
+
+
+def _json_pieces(head: dict[str, Any], name: str, items: Iterable[Any]) -> Iterator[str]:
+    """An object with the members of `head` and one long array."""
+    yield _text(head)[:-1]
+    yield from _array_pieces(name, items)
+    yield "}"
+
+
+def _array_pieces(name: str, items: Iterable[Any]) -> Iterator[str]:
+    before = f',"{name}":['
+    empty = True
+    for item in items:
+        yield before + _text(item)
+        before, empty = ",\n", False
+    yield f"{before}]" if empty else "]"
+
+
+def _text(data: Any) -> str:
+    return msgspec.json.encode(data).decode()

@@ -1,0 +1,99 @@
+"""Asks extenders over HTTP: POST, JSON, a timeout each, and TLS as the configuration says.
+
+What to ask and what an answer means is `core.extender`'s business.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import msgspec
+
+from stowplan.cluster.tls import client_context
+from stowplan.config import Extender, ExtenderTLSConfig
+from stowplan.core.extender import CallExtender, ExtenderAnswer
+from stowplan.errors import InputError, StowplanError
+
+CONNECTIONS_MAX = 100
+
+
+class HttpExtenderClient:
+    def __init__(self) -> None:
+        self._session: aiohttp.ClientSession | None = None
+        self._contexts: dict[int, tuple[Extender, ssl.SSLContext | bool]] = {}
+        """By the identity of the configuration, which is kept so that it stays the same."""
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def call(self, call: CallExtender, done: Callable[[ExtenderAnswer], None]) -> None:
+        task = asyncio.get_running_loop().create_task(self._call(call, done))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def close(self) -> None:
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._session is not None:
+            await self._session.close()
+
+    async def _call(self, call: CallExtender, done: Callable[[ExtenderAnswer], None]) -> None:
+        try:
+            answer = ExtenderAnswer(body=await self._post(call))
+        except (aiohttp.ClientError, OSError, StowplanError, ValueError) as error:
+            answer = ExtenderAnswer(error=str(error) or type(error).__name__)
+        done(answer)
+
+    async def _post(self, call: CallExtender) -> Any:
+        config: Extender = call.extender.config
+        if self._session is None:
+            connector = aiohttp.TCPConnector(limit=CONNECTIONS_MAX)
+            self._session = aiohttp.ClientSession(connector=connector)
+        async with self._session.post(
+            call.url,
+            data=msgspec.json.encode(call.body),
+            headers={"Content-Type": "application/json"},
+            timeout=aiohttp.ClientTimeout(total=config.timeout.seconds),
+            ssl=self._context(config),
+            server_hostname=config.tls_config.server_name or None if config.tls_config else None,
+            allow_redirects=False,
+        ) as response:
+            body = await response.read()
+            if response.status != 200:
+                problem = f"failed {call.verb} with extender at URL {call.url}"
+                raise InputError(f"{problem}, code {response.status}")
+            return msgspec.json.decode(body)
+
+    def _context(self, config: Extender) -> ssl.SSLContext | bool:
+        known = self._contexts.get(id(config))
+        if known is None:
+            known = self._contexts[id(config)] = (config, tls_context(config))
+        return known[1]
+
+
+def tls_context(config: Extender) -> ssl.SSLContext | bool:
+    if not config.enable_https:
+        return True
+    tls = config.tls_config or ExtenderTLSConfig()
+    ca = _pem(tls.ca_data, tls.ca_file)
+    return client_context(
+        ca=ca,
+        # As upstream: HTTPS without an authority is not verified.
+        insecure=tls.insecure or not ca,
+        cert=_pem(tls.cert_data, tls.cert_file),
+        key=_pem(tls.key_data, tls.key_file),
+        where=f"extender {config.url_prefix}",
+    )
+
+
+def _pem(data: bytes, file: str) -> bytes:
+    if data or not file:
+        return data
+    try:
+        return Path(file).read_bytes()
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}", where=file) from None

@@ -1,0 +1,156 @@
+"""Before anything starts: is the API server there, and may we do what scheduling takes?
+
+A scheduler without the right to list nodes would wait for them in silence; one without the right
+to bind would decide and fail for every pod.  Both are said in one line before the start instead.
+`runtime.live` calls `check_cluster`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import aiohttp
+
+from stowplan.clock import Clock
+from stowplan.errors import ApiError, Forbidden, NotFound, Unauthorized, Unavailable
+from stowplan.objects.kinds import (
+    EVENT,
+    LEASE,
+    PERSISTENT_VOLUME,
+    PERSISTENT_VOLUME_CLAIM,
+    POD,
+    Kind,
+)
+from stowplan.runtime.log import Log
+
+TRY_EVERY_S = 1.0
+
+_REVIEW = "SelfSubjectAccessReview"
+_GROUP = "authorization.k8s.io"
+
+Sleep = Callable[[float], Awaitable[None]]
+
+
+class Asked(Protocol):
+    """The part of a client that is needed here."""
+
+    @property
+    def server(self) -> str: ...
+
+    async def ask(self, method: str, path: str, body: Any = None) -> Any: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Right:
+    verb: str
+    kind: Kind
+    subresource: str = ""
+    namespace: str = ""
+    name: str = ""
+
+    def __str__(self) -> str:
+        resource = "/".join(filter(None, (self.kind.plural, self.subresource)))
+        group = f".{self.kind.group}" if self.kind.group else ""
+        named = f" {self.namespace}/{self.name}" if self.name else ""
+        return f"{self.verb} {resource}{group}{named}"
+
+    def attributes(self) -> dict[str, str]:
+        found = {
+            "verb": self.verb,
+            "group": self.kind.group,
+            "version": self.kind.version,
+            "resource": self.kind.plural,
+            "subresource": self.subresource,
+            "namespace": self.namespace,
+            "name": self.name,
+        }
+        return {name: value for name, value in found.items() if value}
+
+
+def needed_rights(watched: Iterable[Kind], lease: tuple[str, str] | None) -> list[Right]:
+    """`lease` is the namespace and name of the lease to hold, if one is."""
+    rights = [Right(verb, kind) for kind in watched for verb in ("list", "watch")]
+    rights += [
+        Right("create", POD, "binding"),
+        Right("patch", POD, "status"),
+        Right("delete", POD),
+        Right("patch", PERSISTENT_VOLUME),
+        Right("patch", PERSISTENT_VOLUME_CLAIM),
+        Right("create", EVENT),
+        Right("patch", EVENT),
+    ]
+    if lease is not None:
+        namespace, name = lease
+        rights.append(Right("create", LEASE, namespace=namespace))
+        rights += [Right(verb, LEASE, namespace=namespace, name=name) for verb in ("get", "update")]
+    return rights
+
+
+async def check_cluster(
+    client: Asked,
+    rights: list[Right],
+    *,
+    timeout_s: float,
+    clock: Clock,
+    log: Log,
+    sleep: Sleep = asyncio.sleep,
+) -> None:
+    """Raises an error in one line when the scheduler could not work."""
+    await _reach(client, timeout_s, clock, log, sleep)
+    try:
+        answers = await asyncio.gather(*(_may(client, right) for right in rights))
+    except Unauthorized as error:
+        raise Unauthorized(
+            f"{client.server} does not know who we are: {error.message}",
+            hint="check the user in the kubeconfig: its token or certificate may have expired",
+        ) from None
+    missing = [str(right) for right, allowed in zip(rights, answers, strict=True) if not allowed]
+    if missing:
+        raise Forbidden(
+            f"rights are missing at {client.server}: {', '.join(missing)}",
+            hint="grant the roles of deploy/ to this user; docs/operations.md lists them",
+        )
+
+
+async def _reach(client: Asked, timeout_s: float, clock: Clock, log: Log, sleep: Sleep) -> None:
+    give_up_s = clock.now() + timeout_s
+    while True:
+        try:
+            await client.ask("GET", "/version")
+            return
+        except (Unauthorized, Forbidden, NotFound):
+            return  # It is there; what we may is asked next.
+        except ApiError as error:
+            if _is_about_trust(error):
+                raise Unavailable(
+                    error.message, hint="check certificate-authority in the kubeconfig"
+                ) from error
+            if clock.now() + TRY_EVERY_S > give_up_s:
+                raise Unavailable(
+                    f"{error.message} (tried for {timeout_s:g} s)",
+                    hint="check the server's address in the kubeconfig, or raise --startup-timeout",
+                ) from error
+            log.info(1, "Waiting for the API server", server=client.server, err=error.message)
+        await sleep(TRY_EVERY_S)
+
+
+def _is_about_trust(error: ApiError) -> bool:
+    """No waiting makes a certificate valid."""
+    return isinstance(error.__cause__, ssl.SSLError | aiohttp.ClientSSLError)
+
+
+async def _may(client: Asked, right: Right) -> bool:
+    body = {
+        "apiVersion": f"{_GROUP}/v1",
+        "kind": _REVIEW,
+        "spec": {"resourceAttributes": right.attributes()},
+    }
+    try:
+        answer = await client.ask("POST", f"/apis/{_GROUP}/v1/selfsubjectaccessreviews", body)
+    except (NotFound, Forbidden):
+        return True  # Not to be had here: what is missing shows when it is used.
+    return bool((answer.get("status") or {}).get("allowed"))

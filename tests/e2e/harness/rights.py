@@ -1,0 +1,73 @@
+"""The rights a scheduler is given: those of deploy/, read from there, and no others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.e2e.harness.api import Api
+from tests.e2e.harness.cluster import SCRAPER, USERS, Cluster
+from tests.e2e.harness.objects import COLLECTIONS
+from tests.e2e.harness.processes import eventually
+
+Data = dict[str, Any]
+
+MANIFEST = Path(__file__).parents[3] / "deploy" / "stowplan.yaml"
+KINDS = ("ClusterRole", "Role", "ClusterRoleBinding", "RoleBinding")
+
+ENDPOINTS = ("/metrics", "/metrics/*", "/configz", "/debug/*")
+
+
+def manifest() -> list[Data]:
+    """The roles and bindings of deploy/."""
+    # Until deploy/ is there.
+    path = MANIFEST if MANIFEST.exists() else Path(__file__).parent / "stopgap_rights.yaml"
+    documents = yaml.safe_load_all(path.read_text())
+    return [it for it in documents if it and it["kind"] in KINDS]
+
+
+def grant(cluster: Cluster) -> None:
+    """The scheduler what deploy/ says; the scraper the endpoints of the secure port."""
+    if not cluster.has_roles:
+        return
+    api = cluster.api()
+    for it in [*manifest(), *scraper_rights()]:
+        api.post(_collection(it), it)
+    path = {"path": "/debug/queue", "verb": "get"}
+    eventually("the roles are in force", lambda: may(api, USERS[SCRAPER][0], path))
+
+
+def may(api: Api, user: str, path: Data) -> bool:
+    body = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SubjectAccessReview",
+        "spec": {"user": user, "nonResourceAttributes": path},
+    }
+    answer = api.post("/apis/authorization.k8s.io/v1/subjectaccessreviews", body)
+    return bool(answer["status"]["allowed"])
+
+
+def scraper_rights() -> list[Data]:
+    group = "rbac.authorization.k8s.io"
+    return [
+        {
+            "apiVersion": f"{group}/v1",
+            "kind": "ClusterRole",
+            "metadata": {"name": "e2e-scraper"},
+            "rules": [{"nonResourceURLs": list(ENDPOINTS), "verbs": ["get"]}],
+        },
+        {
+            "apiVersion": f"{group}/v1",
+            "kind": "ClusterRoleBinding",
+            "metadata": {"name": "e2e-scraper"},
+            "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": "e2e-scraper"},
+            "subjects": [{"apiGroup": group, "kind": "User", "name": USERS[SCRAPER][0]}],
+        },
+    ]
+
+
+def _collection(it: Data) -> str:
+    namespace = it["metadata"].get("namespace", "kube-system")
+    return COLLECTIONS[it["kind"]].replace("kube-system", namespace)

@@ -1,0 +1,136 @@
+"""When the faults have stopped and time has run on: nothing is lost, nothing is left over.
+
+Every pod that fits anywhere must be bound.  Whether a pod fits is asked of a scheduler that is
+made for the question, has kept nothing, and knows nothing but the cluster as it is now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from random import Random
+from typing import TYPE_CHECKING
+
+from stowplan.core.dry_run import DryRun
+from stowplan.objects.base import KubeObject
+from stowplan.objects.coordination import Event
+from stowplan.objects.kinds import EVENT, POD
+from stowplan.objects.pod import Pod
+from stowplan.runtime.driver import WATCHED
+from tests.simulation.invariants import Broken
+from tests.simulation.process import Process
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+
+def unrest(world: World) -> str:
+    """What is still going on; empty when nothing is."""
+    leaders = [process for process in world.processes if process.leads]
+    if len(world.processes) < world.weather.replicas or not leaders:
+        return "a process is missing, or nobody leads"
+    if any(pod.metadata.deletion_timestamp is not None for pod in world.pods()):
+        return "a pod is ending"
+    for process in leaders:
+        machine = process.machine
+        counts = machine.queue.pending_counts()
+        if counts["active"] or counts["backoff"] or process.notes.under_way:
+            waiting = {uid: place for uid, place in machine.queue.places()}
+            return f"{process.name} has {counts}, {process.notes.under_way}, {waiting}"
+        if machine.stepper.pending_count or process.driver._inbox:
+            return f"{process.name} waits for {machine.stepper.pending_count} answers"
+    return ""
+
+
+def check(world: World) -> None:
+    problems = [*_problems(world)]
+    if problems:
+        raise Broken("at the end: " + "; ".join(problems))
+
+
+def _problems(world: World) -> Iterable[str]:
+    for process in world.processes:
+        yield from _views(world, process)
+    leaders = [process for process in world.processes if process.leads]
+    if len(leaders) != 1:
+        yield f"{len(leaders)} processes lead"
+    for process in leaders:
+        yield from _leftovers(process)
+        yield from _schedulable(world, process)
+    yield from _lost_events(world)
+
+
+def _views(world: World, process: Process) -> Iterable[str]:
+    """Every informer shows what the server has."""
+    for kind, options in WATCHED:
+        items = [thing for thing, _ in world.store.select(kind, options)[0]]
+        there = {(t.key, t.uid): t.metadata.resource_version for t in items}
+        shown = process.driver.informers[kind].list()
+        if {(t.key, t.uid): t.metadata.resource_version for t in shown} != there:
+            yield f"{process.name} sees other {kind.plural} than there are"
+
+
+def _leftovers(process: Process) -> Iterable[str]:
+    machine = process.machine
+    left = {
+        "assumed": machine.cache.assumed_uids(),
+        "reserved": list(process.reserved),
+        "waiting at Permit": machine.waiting.uids(),
+        "in PreBind": list(machine.in_pre_bind),
+        "timers": [""] * machine.stepper.timer_count,
+        "events to write": [""] * process.recorder.pending,
+    }
+    for what, found in left.items():
+        if found:
+            yield f"{process.name} has {len(found)} {what} left: {found}"
+
+
+def _schedulable(world: World, process: Process) -> Iterable[str]:
+    """Pods that wait although there is a place for them."""
+    pending = [
+        pod
+        for pod in world.pods()
+        if not pod.spec.node_name and not pod.spec.scheduling_gates and process.machine.is_ours(pod)
+    ]
+    if not pending:
+        return
+    objects = _everything(world)
+    for pod in pending:
+        node = fresh_decision(objects, pod)
+        if node:
+            place = process.machine.queue.place_of(pod.uid)
+            queued = process.machine.queue.get(pod.key)
+            rejectors = sorted(queued.rejectors) if queued is not None else []
+            yield f"{pod.key} fits {node} but is {place}, turned down by {rejectors}"
+
+
+def _everything(world: World) -> list[KubeObject]:
+    return [thing for kind, _ in WATCHED for thing in world.every(kind)]
+
+
+def fresh_decision(objects: list[KubeObject], pod: Pod) -> str:
+    """The node that a scheduler without a past would give the pod; empty if there is none."""
+    dry_run = DryRun(objects, random=Random(0), tie_break="first", detail=False)
+    info = next(info for info in dry_run.pending if info.uid == pod.uid)
+    framework = dry_run.framework_of(info)
+    assert framework is not None, f"{pod.key} is not ours"
+    return dry_run._attempt(framework, info).decision.node
+
+
+def _lost_events(world: World) -> Iterable[str]:
+    """Where no call fails and nobody crashes, every binding that was announced can be read of."""
+    weather = world.weather
+    if weather.refused or weather.lost or weather.late or weather.conflicts:
+        return
+    if weather.crash_period_s or weather.crash_at_call or weather.replicas > 1:
+        return
+    written = {
+        event.regarding.uid
+        for event in world.every(EVENT)
+        if isinstance(event, Event) and event.reason == "Scheduled" and event.regarding is not None
+    }
+    for uid, key in world.announced.items():
+        if uid not in written:
+            yield f"nobody was told that {key} was scheduled"
+
+
+__all__ = ["POD", "check", "fresh_decision", "unrest"]

@@ -1,0 +1,259 @@
+"""One scheduler process: the real machine, driver, informers and elector, on a line of its own.
+
+It can end between any two steps and in the middle of any call; a new process then starts from
+nothing, as after a crash.  Everything that must hold while it lives is checked after each of its
+steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from stowplan.cluster.leader_election import ElectionConfig, LeaderElector
+from stowplan.cluster.port import Answer
+from stowplan.config import SchedulerConfig
+from stowplan.core.attempts import AttemptLog
+from stowplan.core.extender import CallExtender, ExtenderAnswer
+from stowplan.core.machine import Machine
+from stowplan.core.messages import Call, Effect, Event, RecordEvent, Tick
+from stowplan.framework.errors import PluginFailed
+from stowplan.framework.handle import Handle
+from stowplan.objects.api import Bind, Request
+from stowplan.objects.kinds import NODE, POD
+from stowplan.plugins import IN_TREE
+from stowplan.runtime.driver import Driver
+from stowplan.runtime.event_recorder import EventRecorder
+from stowplan.state.pod_info import PodInfo
+from tests.simulation.clocks import DriftingClock
+from tests.simulation.invariants import Broken, check_bind, check_process, check_table
+from tests.simulation.network import ProcessEnded
+from tests.simulation.plugins import (
+    Gremlin,
+    Lookout,
+    Mishap,
+    Pilot,
+    Purser,
+    SimulatedPlugin,
+    bound,
+)
+from tests.simulation.profile import EXTENDER_TIMEOUT_S
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+
+class Process:
+    def __init__(self, world: World, name: str, clock: DriftingClock, config: SchedulerConfig) -> None:
+        self.world = world
+        self.name = name
+        self.clock = clock
+        self.alive = True
+        self.random = Random(f"{world.seed}/{name}")
+        self.line = world.line(name)
+        self.line.on_sent = self._sent
+        self.line.deliver = self._step
+        self.line.on_answered = self._answered
+        self.line.on_carried_out = lambda *what: world.carried_out(self, *what)
+        self.reserved: dict[str, str] = {}
+        self.open_binds: dict[str, str] = {}
+        """Binds sent and not answered: uid -> node."""
+        self.bound: set[str] = set()
+        """Uids of pods that this process was told are bound."""
+        self.number = 0
+        self.seen_versions: dict[str, dict[str, int]] = {}
+        """How far the informers were when a pod was last decided on: uid -> kind -> version."""
+        self.problems: list[str] = []
+        """What was found wrong inside a step, where an exception would be taken for a plugin's."""
+        self.notes = Notes(self.problems, self._began)
+        self.machine = Machine(
+            config,
+            random=Random(f"{world.seed}/{name}/machine"),
+            registry={**IN_TREE, **self._plugins()},
+            log=AttemptLog(self.notes),
+            unschedulable_max_s=world.unschedulable_max_s,
+        )
+        self.machine.tap = self._tap
+        self.recorder = EventRecorder(self.line, clock, instance=name)
+        self.driver = Driver(
+            self.machine,
+            self.line,
+            clock=clock,
+            call_later=self._call_later,
+            recorder=self.recorder,
+            random=Random(f"{world.seed}/{name}/driver"),
+            extender_client=self if world.weather.extender else None,
+        )
+        self.elector: LeaderElector | None = None
+        self._events_since_check = 0
+
+    # -- life -------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        if self.world.weather.replicas > 1:
+            self.driver.active = False
+            self.elector = LeaderElector(
+                self.line,
+                ElectionConfig(self.name),
+                clock=self.clock,
+                call_later=self._call_later,
+                random=self.random,
+                on_started=self._lead,
+                on_stopped=lambda: self.end("lost the lease"),
+            )
+        self._step(self._start)
+
+    def _start(self) -> None:
+        self.driver.start()
+        if self.elector is not None:
+            self.elector.start()
+
+    def _lead(self) -> None:
+        self.world.trace(self.name, "leads")
+        self.driver.active = True
+
+    @property
+    def leads(self) -> bool:
+        return self.alive and (self.elector is None or self.elector.is_leader)
+
+    def end(self, why: str) -> None:
+        if self.alive:
+            self.world.trace(self.name, f"ends: {why}")
+            self.alive = False
+            self.line.cut()
+            self.world.process_ended(self)
+
+    def poke(self) -> None:
+        """Let what was decided outside a turn come out."""
+        self.driver._put(Tick())
+
+    # -- steps ------------------------------------------------------------------------------
+
+    def _call_later(self, delay_s: float, action: Callable[[], None]) -> None:
+        self.clock.call_later(delay_s, lambda: self._step(action))
+
+    def _step(self, action: Callable[[], None]) -> None:
+        if not self.alive:
+            return
+        try:
+            action()
+        except ProcessEnded:
+            self.end("in the middle of a call")
+            return
+        if self.problems:
+            raise Broken(f"{self.name}: {self.problems[0]}")
+        if self.alive and self._events_since_check:
+            self._events_since_check = 0
+            check_process(self)
+
+    def _tap(self, event: Event, now_s: float, effects: list[Effect]) -> None:
+        self._events_since_check += 1
+        for effect in effects:
+            if isinstance(effect, RecordEvent):
+                self.world.recorded(self, effect)
+            elif isinstance(effect, Call) and isinstance(effect.request, Bind):
+                self.world.trace(self.name, f"binds {effect.request.name} to {effect.request.node}")
+
+    def _began(self, uid: str) -> None:
+        informers = self.driver.informers
+        self.seen_versions[uid] = {kind.name: informers[kind]._version for kind in (POD, NODE)}
+
+    # -- calls ------------------------------------------------------------------------------
+
+    def _sent(self, request: Request) -> None:
+        if isinstance(request, Bind):
+            check_bind(self, request)
+            self.open_binds[request.uid] = request.node
+
+    def _answered(self, request: Request, answer: Answer) -> None:
+        if isinstance(request, Bind):
+            self.open_binds.pop(request.uid, None)
+            if not isinstance(answer, Exception):
+                self.bound.add(request.uid)
+
+    def call(self, call: CallExtender, done: Callable[[ExtenderAnswer], None]) -> None:
+        """The extender: it agrees to everything, if it answers at all."""
+        if self.line.happens(self.world.weather.hangs):
+            answer, delay_s = ExtenderAnswer(error="no answer in time"), EXTENDER_TIMEOUT_S
+        else:
+            answer, delay_s = ExtenderAnswer(_agree(call)), self.line.trip_s()
+        self._call_later(delay_s, lambda: done(answer))
+
+    # -- plugins ----------------------------------------------------------------------------
+
+    def _plugins(self) -> dict[str, type[SimulatedPlugin]]:
+        return {
+            "Pilot": bound(Pilot, on_wait=self._waits),
+            "Gremlin": bound(Gremlin, mishap=self._mishap),
+            "Purser": bound(Purser, reserved=self.reserved),
+            "Lookout": bound(Lookout, look=lambda: check_table(self)),
+        }
+
+    def _mishap(self, point: str) -> bool:
+        happens = self.line.happens(self.world.weather.raises)
+        if happens:
+            self.world.trace(self.name, f"Gremlin raises at {point}")
+        return happens
+
+    def _waits(self, handle: Handle, pod: PodInfo) -> None:
+        """Decide now what will come of it."""
+        fate = "allow" if self.line.calm else self.random.choice(("allow", "allow", "reject", ""))
+        delay_s = self.random.uniform(0.0, 15.0)
+        if fate == "allow":
+            self._call_later(delay_s, lambda: self._let_go(handle, pod.uid))
+        elif fate == "reject":
+            self._call_later(delay_s, lambda: self._turn_away(handle, pod.uid))
+
+    def _let_go(self, handle: Handle, uid: str) -> None:
+        if handle.waiting.allow(uid, "Pilot"):
+            self.poke()
+
+    def _turn_away(self, handle: Handle, uid: str) -> None:
+        if handle.waiting.reject(uid, "Pilot", "the pilot is ill"):
+            self.poke()
+
+
+class Notes:
+    """An observer of attempts: nothing but a plugin's mishap may go wrong inside one."""
+
+    def __init__(self, problems: list[str], on_begin: Callable[[str], None]) -> None:
+        self._problems = problems
+        self._on_begin = on_begin
+        self.oddities: list[str] = []
+        """What the machine found odd and coped with."""
+        self.under_way: dict[str, str] = {}
+        """Attempts that have begun and not ended: uid -> `namespace/name`."""
+        self.attempt_count = 0
+
+    def begin(self, queued: Any, now_s: float) -> None:
+        self.attempt_count += 1
+        if queued.info.uid in self.under_way:
+            self._problems.append(f"{queued.info.key} is tried twice at the same time")
+        self.under_way[queued.info.uid] = queued.info.key
+        self._on_begin(queued.info.uid)
+
+    def decided(self, queued: Any, decision: Any, now_s: float) -> None:
+        for word in ("internal error", "snapshot state is not consistent"):
+            if word in decision.error:
+                self._problems.append(f"{decision.pod}: {decision.error}")
+
+    def end(self, queued: Any, decision: Any, status: Any, now_s: float) -> None:
+        if self.under_way.pop(queued.info.uid, None) is None:
+            self._problems.append(f"an attempt at {queued.info.key} ends that never began")
+
+    def plugin_error(self, plugin: str, point: str, cause: Exception) -> None:
+        if not isinstance(cause, Mishap | PluginFailed):
+            self._problems.append(f"{plugin} at {point}: {cause!r}")
+
+    def problem(self, text: str) -> None:
+        self.oddities.append(text)
+
+
+def _agree(call: CallExtender) -> Any:
+    body = call.body
+    if call.verb == "filter":
+        return {"NodeNames": body["NodeNames"], "Nodes": body["Nodes"]}
+    if call.verb == "prioritize":
+        return [{"Host": name, "Score": 5} for name in body["NodeNames"] or ()]
+    return {"NodeNameToMetaVictims": body["NodeNameToMetaVictims"]}
