@@ -9,12 +9,12 @@ WORKERS ?= auto
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format e2e simulate bench clean distclean
+.PHONY: help setup demo test check format e2e simulate bench bench-check clean distclean
 
 help: ## list the verbs
 	@echo "usage: make VERB"
 	@echo
-	@sed -n 's/^\([a-z0-9]*\):[^#]*## /  \1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 14
+	@sed -n 's/^\([a-z0-9-]*\):[^#]*## /  \1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 14
 
 setup: $(VENV)/.package ## make .venv with everything in it (the other verbs do this for you)
 
@@ -41,8 +41,11 @@ simulate: setup ## run the simulations; SEED=7 replays one, SEEDS=100 runs many
 	STOWPLAN_SEED=$(SEED) STOWPLAN_SEEDS=$(SEEDS) \
 		$(BIN)/pytest -q -n $(WORKERS) -p no:randomly -m simulation $(ARGS)
 
-bench: setup ## measure the speed
+bench: setup ## measure the speed, and print it beside the goals
 	@$(BIN)/stowplan bench $(ARGS)
+
+bench-check: setup ## has it become slower? compares ratios, not times, in under a minute
+	@$(BIN)/python -m tests.bench.check_ratios $(ARGS)
 
 clean: ## remove caches and build results
 	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

@@ -1,6 +1,6 @@
 """CheapNodes: prefer nodes that cost less, by a label with their price.
 
-Shows a score and args.  `cheap_nodes_fast.py` gives the same scores for all nodes at once.
+Shows a score and args.  `fast/cheap_nodes.py` gives the same scores for all nodes at once.
 """
 
 from __future__ import annotations

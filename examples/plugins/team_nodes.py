@@ -1,6 +1,6 @@
 """TeamNodes: a node that belongs to a team runs that team's pods only.
 
-A plugin of the simplest sort: one method, asked about one node at a time.  `team_nodes_fast.py`
+A plugin of the simplest sort: one method, asked about one node at a time.  `fast/team_nodes.py`
 gives the same answers for all nodes at once.
 """
 

@@ -313,6 +313,27 @@ def test_plugins_that_are_not_there(run: Any) -> None:
             ["-f", "-"], "a: b: c", "standard input:1: not readable as YAML: ", id="bad-yaml"
         ),
         pytest.param(
+            ["-f", "-"],
+            "kind: Pod\n\tapiVersion: v1\n",
+            "standard input:2: not readable as YAML: while scanning a plain scalar, found a tab "
+            "character that violates indentation\n  hint: YAML indents with blanks",
+            id="tab",
+        ),
+        pytest.param(
+            ["-f", "-"],
+            "\x00\x01\x02",
+            "standard input: not readable as YAML: unacceptable character #x0000: control "
+            "characters are not allowed\n  hint: is it a text file, in UTF-8?\n",
+            id="binary",
+        ),
+        pytest.param(
+            ["-f", "-"],
+            NODES.replace("name: node-a", "name: n"),
+            "standard input: Node (no name): metadata.name: expected `str`, got `bool`\n"
+            "  hint: put the value in quotes",
+            id="a-word-that-is-no-text",
+        ),
+        pytest.param(
             ["-f", "nodes.yaml", "-f", "-"],
             PODS.replace("cpu: 500m", "cpu: 500 m"),
             "standard input: Pod default/small: spec.containers[0].resources.limits.cpu: ",

@@ -257,3 +257,29 @@ def test_a_stopped_informer_is_silent(world: World) -> None:
     world.clock.run()
 
     assert world.told == []
+
+
+@pytest.mark.parametrize("count", [0, 2])
+def test_that_the_first_list_is_in_is_told_once_and_after_it(count: int) -> None:
+    """Also when there was nothing in it: somebody may wait for that."""
+    world = World()
+    told: list[str] = []
+    handlers = InformerHandlers(
+        on_add=lambda thing: told.append(thing.name), on_synced=lambda: told.append("synced")
+    )
+    informer = Informer(
+        world.cluster,
+        POD,
+        handlers,
+        clock=world.clock,
+        call_later=world.clock.at,
+        random=Random(0),
+    )
+    for i in range(count):
+        create_pod(world.store, f"p{i}")
+    informer.start()
+    world.clock.run()
+    assert told == [*(f"p{i}" for i in range(count)), "synced"]
+
+    world.lose_the_history()
+    assert told.count("synced") == 1

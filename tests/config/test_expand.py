@@ -295,6 +295,13 @@ def test_an_unknown_plugin_is_pointed_at_with_a_suggestion() -> None:
     assert error.hint == "did you mean 'NodeResourcesFit'?"
 
 
+def test_an_unknown_plugin_of_multi_point_has_no_index_of_the_merged_list() -> None:
+    error = refusal(profile(multi="Foo Sort Bind"), {})
+
+    assert error.where == "plugins.multiPoint.enabled"
+    assert "`--plugin-path`" in error.hint
+
+
 def test_explicit_points_are_checked_before_multi_point() -> None:
     error = refusal(profile(multi="Unknown1 Sort Bind", score="Unknown2"), {})
 

@@ -46,6 +46,12 @@ def _wait_for(world: World, count: int) -> None:
     world.until(f"{count} pods are bound", lambda: _bound(world) >= count, timeout_s=WAIT_S)
 
 
+def _wait_for_share(world: World, fault: int) -> None:
+    """The moment for the next fault: some pods are bound since the last, and many are not yet."""
+    _wait_for(world, fault * PODS // (FAULTS + 3))
+    assert _bound(world) < PODS, "too late to be a test"
+
+
 def _check(world: World, backlog: set[str]) -> None:
     _wait_for(world, PODS)
     pods = world.pods()
@@ -58,9 +64,8 @@ def test_a_scheduler_that_is_killed_again_and_again(
 ) -> None:
     scheduler = new_scheduler().start()
     for fault in range(1, FAULTS + 1):
-        _wait_for(world, fault * PODS // (FAULTS + 3))
+        _wait_for_share(world, fault)
         scheduler.process.kill()
-        assert _bound(world) < PODS, "it was killed too late to be a test"
         scheduler.start()
     _check(world, backlog)
 
@@ -70,10 +75,9 @@ def test_an_api_server_that_is_killed_again_and_again(
 ) -> None:
     scheduler = new_scheduler().start()
     for fault in range(1, FAULTS + 1):
-        _wait_for(world, fault * PODS // (FAULTS + 3))
+        _wait_for_share(world, fault)
         world.cluster.kill()
         world.cluster.start()
-        assert _bound(world) < PODS, "it was killed too late to be a test"
     _check(world, backlog)
     assert scheduler.process.exit_code is None, "the scheduler outlives its API server"
 
@@ -86,8 +90,7 @@ def test_connections_that_are_cut_again_and_again(
 ) -> None:
     scheduler = new_scheduler(proxy_port=proxy.port).start()
     for fault in range(1, FAULTS + 1):
-        _wait_for(world, fault * PODS // (FAULTS + 3))
+        _wait_for_share(world, fault)
         assert proxy.cut() > 0
-        assert _bound(world) < PODS, "they were cut too late to be a test"
     _check(world, backlog)
     assert scheduler.process.exit_code is None, "the scheduler outlives its connections"

@@ -160,8 +160,8 @@ def test_a_pod_that_fits_nowhere_says_why_and_is_bound_once_it_does(scheduled: W
     rejected = scheduled.until_rejected("large")
     assert rejected["reason"] == "Unschedulable"
     assert rejected["message"] == (
-        "0/2 nodes are available: 2 Insufficient cpu. preemption: 0/2 nodes are available:"
-        " 2 Preemption is not helpful for scheduling."
+        "0/2 nodes are available: 2 Insufficient cpu. no new claims to deallocate,"
+        " preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling."
     )
     event = scheduled.until_event("large", "FailedScheduling")
     assert (event["type"], event["action"]) == ("Warning", "Scheduling")
@@ -224,6 +224,7 @@ def test_a_claim_that_waits_for_its_consumer_gets_the_volume_of_the_chosen_node(
     scheduled.create(storage_class("local", "kubernetes.io/no-provisioner"))
     scheduled.add_nodes(node("n1"), node("n2"))
     scheduled.create(volume("pv-1", "local", on_node="n2"), claim("data", "local"))
+    _set_phase(scheduled, "PersistentVolume", "pv-1", "Available")
     scheduled.create(pod("db", volumes=claimed("data")))
 
     def reserved() -> Data | None:
@@ -268,7 +269,8 @@ def test_a_pod_whose_claim_does_not_exist_waits_for_it(scheduled: World) -> None
     rejected = scheduled.until_rejected("db")
     assert 'persistentvolumeclaim "later" not found' in rejected["message"]
 
-    scheduled.create(volume("pv-1", "local", on_node="n1"), claim("later", "local"))
+    scheduled.create(claim("later", "local"), volume("pv-1", "local", on_node="n1"))
+    _set_phase(scheduled, "PersistentVolume", "pv-1", "Available")
     scheduled.until(
         "the volume is kept for the claim",
         lambda: scheduled.get("PersistentVolume", "pv-1")["spec"].get("claimRef"),
@@ -285,9 +287,12 @@ def _bind_as_the_controller_does(world: World, claim_name: str, volume_name: str
         claim_name,
         {"metadata": {"annotations": completed}, "spec": {"volumeName": volume_name}},
     )
-    for kind, name in (("PersistentVolumeClaim", claim_name), ("PersistentVolume", volume_name)):
-        status = {"status": {"phase": "Bound"}}
-        world.api.patch(f"{path_of(kind, name)}/status", status)
+    _set_phase(world, "PersistentVolumeClaim", claim_name, "Bound")
+    _set_phase(world, "PersistentVolume", volume_name, "Bound")
+
+
+def _set_phase(world: World, kind: str, name: str, phase: str) -> None:
+    world.api.patch(f"{path_of(kind, name)}/status", {"status": {"phase": phase}})
 
 
 def test_a_pod_that_names_its_node_is_none_of_our_business(scheduled: World) -> None:

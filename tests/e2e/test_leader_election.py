@@ -9,10 +9,8 @@ from typing import Any
 import pytest
 
 from tests.e2e.harness.objects import node, pod
-from tests.e2e.harness.scheduler import QUICK_ELECTION, Scheduler
+from tests.e2e.harness.scheduler import LEASE, QUICK_ELECTION, Scheduler
 from tests.e2e.harness.world import World
-
-LEASE = "kube-scheduler"
 
 
 def _holder(world: World) -> str:
@@ -23,13 +21,13 @@ def _holder(world: World) -> str:
 
 
 def _leads(scheduler: Scheduler) -> bool:
-    return scheduler.metric("leader_election_master_status", {"name": LEASE}) == 1.0
+    # kube-scheduler's name for it, whatever the lease is called.
+    labels = {"name": "kube-scheduler"}
+    return scheduler.metric("leader_election_master_status", labels) == 1.0
 
 
 @pytest.fixture
-def replicas(
-    world: World, new_scheduler: Callable[..., Scheduler]
-) -> tuple[Scheduler, Scheduler]:
+def replicas(world: World, new_scheduler: Callable[..., Scheduler]) -> tuple[Scheduler, Scheduler]:
     """The leader, and the one that stands by."""
     if world.exists("Lease", LEASE):
         world.delete("Lease", LEASE)

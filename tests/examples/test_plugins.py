@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Hashable
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from examples.plugins import cheap_nodes, cheap_nodes_fast, team_nodes, team_nodes_fast
+from examples.plugins import cheap_nodes, team_nodes
+from examples.plugins.fast import cheap_nodes as cheap_nodes_fast
+from examples.plugins.fast import team_nodes as team_nodes_fast
+from stowplan.cli import main
 from stowplan.config import load_config
 from stowplan.core.decision import Decision
 from stowplan.core.dry_run import DryRun
@@ -173,10 +175,20 @@ def test_an_error_fails_that_pod_only() -> None:
     assert (unlucky.node, lucky.node) == ("", "n")
 
 
-def test_the_script_prints_what_the_document_shows() -> None:
-    script = EXAMPLES / "try_out.py"
+def test_the_form_for_all_nodes_needs_the_other_one() -> None:
+    fast = team_nodes_fast.TeamNodes
+    methods = {name: value for name, value in vars(fast).items() if name != "filter_node"}
+    half = type("TeamNodes", (), methods)
 
-    run = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=True)
+    with pytest.raises(ConfigError, match='"TeamNodes": it has filter_nodes and lacks filter_node'):
+        decide([], half, cheap_nodes.CheapNodes)
 
-    document = (EXAMPLES.parents[1] / "docs" / "plugins.md").read_text()
-    assert f"$ python examples/plugins/try_out.py\n{run.stdout}```" in document
+
+@pytest.mark.parametrize("folder", [EXAMPLES, EXAMPLES / "fast"], ids=["one-node", "all-nodes"])
+def test_the_command_line_takes_the_folder(folder: Path) -> None:
+    files = ["-f", str(EXAMPLES / "cluster.yaml"), "--config", str(EXAMPLES / "scheduler.yaml")]
+
+    result = CliRunner().invoke(main, ["dry-run", *files, "--plugin-path", str(folder)])
+
+    assert result.exit_code == 0, result.stderr
+    assert "node(s) belonged to another team" in result.stdout

@@ -11,9 +11,8 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from stowplan.core.dry_run import DryRun
-from stowplan.objects.base import KubeObject
 from stowplan.objects.coordination import Event
-from stowplan.objects.kinds import EVENT, POD
+from stowplan.objects.kinds import EVENT
 from stowplan.objects.pod import Pod
 from stowplan.runtime.driver import WATCHED
 from tests.simulation.invariants import Broken
@@ -38,6 +37,8 @@ def unrest(world: World) -> str:
             return f"{process.name} has {counts}, {process.notes.under_way}, {waiting}"
         if machine.stepper.pending_count or process.driver._inbox:
             return f"{process.name} waits for {machine.stepper.pending_count} answers"
+        if process.recorder.pending:
+            return f"{process.name} writes {process.recorder.pending} events"
     return ""
 
 
@@ -77,7 +78,6 @@ def _leftovers(process: Process) -> Iterable[str]:
         "waiting at Permit": machine.waiting.uids(),
         "in PreBind": list(machine.in_pre_bind),
         "timers": [""] * machine.stepper.timer_count,
-        "events to write": [""] * process.recorder.pending,
     }
     for what, found in left.items():
         if found:
@@ -93,27 +93,31 @@ def _schedulable(world: World, process: Process) -> Iterable[str]:
     ]
     if not pending:
         return
-    objects = _everything(world)
+    fresh = FreshScheduler(world)
     for pod in pending:
-        node = fresh_decision(objects, pod)
+        node = fresh.place(pod)
         if node:
             place = process.machine.queue.place_of(pod.uid)
             queued = process.machine.queue.get(pod.key)
             rejectors = sorted(queued.rejectors) if queued is not None else []
             yield f"{pod.key} fits {node} but is {place}, turned down by {rejectors}"
+            return  # It is counted on its node now: later answers would be about another cluster.
 
 
-def _everything(world: World) -> list[KubeObject]:
-    return [thing for kind, _ in WATCHED for thing in world.every(kind)]
+class FreshScheduler:
+    """A scheduler without a past, that knows the cluster as it is now."""
 
+    def __init__(self, world: World) -> None:
+        objects = [thing for kind, _ in WATCHED for thing in world.every(kind)]
+        self._dry_run = DryRun(objects, random=Random(0), tie_break="first", detail=False)
+        self._pending = {info.uid: info for info in self._dry_run.pending}
 
-def fresh_decision(objects: list[KubeObject], pod: Pod) -> str:
-    """The node that a scheduler without a past would give the pod; empty if there is none."""
-    dry_run = DryRun(objects, random=Random(0), tie_break="first", detail=False)
-    info = next(info for info in dry_run.pending if info.uid == pod.uid)
-    framework = dry_run.framework_of(info)
-    assert framework is not None, f"{pod.key} is not ours"
-    return dry_run._attempt(framework, info).decision.node
+    def place(self, pod: Pod) -> str:
+        """The node it would give the pod; empty if there is none, and then nothing has changed."""
+        info = self._pending[pod.uid]
+        framework = self._dry_run.framework_of(info)
+        assert framework is not None, f"{pod.key} is not ours"
+        return self._dry_run._attempt(framework, info).decision.node
 
 
 def _lost_events(world: World) -> Iterable[str]:
@@ -132,5 +136,3 @@ def _lost_events(world: World) -> Iterable[str]:
         if uid not in written:
             yield f"nobody was told that {key} was scheduled"
 
-
-__all__ = ["POD", "check", "fresh_decision", "unrest"]

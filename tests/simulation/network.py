@@ -53,8 +53,7 @@ class Line:
         self.calm = False
         """No more faults; only the time that things take."""
         self.on_sent: Callable[[Request], None] = lambda request: None
-        self.on_carried_out: Callable[[Request, Answer, bool], None] = lambda *_: None
-        """(request, the server's answer, whether the sender will hear it)"""
+        self.on_carried_out: Callable[[Request, Answer], None] = lambda *_: None
         self.on_answered: Callable[[Request, Answer], None] = lambda *_: None
         self.deliver: Callable[[Callable[[], None]], None] = lambda action: action()
         """Runs what the process does about something that arrives."""
@@ -97,8 +96,7 @@ class Line:
 
     def _refusal(self) -> ApiError:
         kinds = (
-            lambda: Unavailable("cannot be reached", code=0),
-            lambda: Unavailable("not now"),
+            lambda: Unavailable("cannot be reached"),
             lambda: TooManyRequests("too many", retry_after_s=1.0),
             lambda: ApiError("something broke"),
         )
@@ -119,7 +117,7 @@ class Line:
         self.store.call(request, answers.append)
         answer = answers[0]
         self._note(request, answer, heard)
-        self.on_carried_out(request, answer, heard and self.open)
+        self.on_carried_out(request, answer)
         return answer
 
     def _note(self, request: Request, answer: Answer, heard: bool) -> None:

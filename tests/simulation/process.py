@@ -8,10 +8,11 @@ steps.
 from __future__ import annotations
 
 from collections.abc import Callable
+from io import StringIO
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from stowplan.cluster.leader_election import ElectionConfig, LeaderElector
+from stowplan.cluster.leader_election import ElectionConfig
 from stowplan.cluster.port import Answer
 from stowplan.config import SchedulerConfig
 from stowplan.core.attempts import AttemptLog
@@ -25,10 +26,12 @@ from stowplan.objects.kinds import NODE, POD
 from stowplan.plugins import IN_TREE
 from stowplan.runtime.driver import Driver
 from stowplan.runtime.event_recorder import EventRecorder
+from stowplan.runtime.lifecycle import Election, Replica
+from stowplan.runtime.log import Log
 from stowplan.state.pod_info import PodInfo
 from tests.simulation.clocks import DriftingClock
 from tests.simulation.invariants import Broken, check_bind, check_process, check_table
-from tests.simulation.network import ProcessEnded
+from tests.simulation.network import Line, ProcessEnded
 from tests.simulation.plugins import (
     Gremlin,
     Lookout,
@@ -56,17 +59,18 @@ class Process:
         self.line.deliver = self._step
         self.line.on_answered = self._answered
         self.line.on_carried_out = lambda *what: world.carried_out(self, *what)
+        self.leases: Line | None = None
         self.reserved: dict[str, str] = {}
         self.open_binds: dict[str, str] = {}
         """Binds sent and not answered: uid -> node."""
         self.bound: set[str] = set()
-        """Uids of pods that this process was told are bound."""
+        """Uids of pods whose attempts ended well."""
         self.number = 0
         self.seen_versions: dict[str, dict[str, int]] = {}
         """How far the informers were when a pod was last decided on: uid -> kind -> version."""
         self.problems: list[str] = []
         """What was found wrong inside a step, where an exception would be taken for a plugin's."""
-        self.notes = Notes(self.problems, self._began)
+        self.notes = Notes(self)
         self.machine = Machine(
             config,
             random=Random(f"{world.seed}/{name}/machine"),
@@ -85,43 +89,51 @@ class Process:
             random=Random(f"{world.seed}/{name}/driver"),
             extender_client=self if world.weather.extender else None,
         )
-        self.elector: LeaderElector | None = None
+        self.replica = Replica(
+            self.driver,
+            self.recorder,
+            clock=clock,
+            call_later=self._call_later,
+            random=self.random,
+            log=Log(clock, stream=StringIO()),
+            on_end=lambda code: self.end(f"exit code {code}"),
+            election=self._election(),
+            abandon=self.line.cut,
+        )
         self._events_since_check = 0
+
+    def _election(self) -> Election | None:
+        if self.world.weather.replicas == 1:
+            return None
+        self.leases = self.world.line(self.name)
+        self.leases.deliver = self._step
+        return Election(ElectionConfig(self.name), self.leases)
 
     # -- life -------------------------------------------------------------------------------
 
     def start(self) -> None:
-        if self.world.weather.replicas > 1:
-            self.driver.active = False
-            self.elector = LeaderElector(
-                self.line,
-                ElectionConfig(self.name),
-                clock=self.clock,
-                call_later=self._call_later,
-                random=self.random,
-                on_started=self._lead,
-                on_stopped=lambda: self.end("lost the lease"),
-            )
-        self._step(self._start)
+        self._step(self.replica.start)
 
-    def _start(self) -> None:
-        self.driver.start()
-        if self.elector is not None:
-            self.elector.start()
-
-    def _lead(self) -> None:
-        self.world.trace(self.name, "leads")
-        self.driver.active = True
+    def stop(self) -> None:
+        """Asked to end in good order."""
+        self._step(self.replica.stop)
 
     @property
     def leads(self) -> bool:
-        return self.alive and (self.elector is None or self.elector.is_leader)
+        elector = self.replica.elector
+        return self.alive and self.replica.is_leading and (elector is None or elector.is_leader)
+
+    def has_assumed(self, bind: Bind) -> bool:
+        assumed = self.machine.cache.pod(bind.uid)
+        return assumed is not None and assumed.node_name == bind.node
 
     def end(self, why: str) -> None:
         if self.alive:
             self.world.trace(self.name, f"ends: {why}")
             self.alive = False
-            self.line.cut()
+            for line in (self.line, self.leases):
+                if line is not None:
+                    line.cut()
             self.world.process_ended(self)
 
     def poke(self) -> None:
@@ -155,10 +167,6 @@ class Process:
             elif isinstance(effect, Call) and isinstance(effect.request, Bind):
                 self.world.trace(self.name, f"binds {effect.request.name} to {effect.request.node}")
 
-    def _began(self, uid: str) -> None:
-        informers = self.driver.informers
-        self.seen_versions[uid] = {kind.name: informers[kind]._version for kind in (POD, NODE)}
-
     # -- calls ------------------------------------------------------------------------------
 
     def _sent(self, request: Request) -> None:
@@ -169,8 +177,6 @@ class Process:
     def _answered(self, request: Request, answer: Answer) -> None:
         if isinstance(request, Bind):
             self.open_binds.pop(request.uid, None)
-            if not isinstance(answer, Exception):
-                self.bound.add(request.uid)
 
     def call(self, call: CallExtender, done: Callable[[ExtenderAnswer], None]) -> None:
         """The extender: it agrees to everything, if it answers at all."""
@@ -217,37 +223,41 @@ class Process:
 class Notes:
     """An observer of attempts: nothing but a plugin's mishap may go wrong inside one."""
 
-    def __init__(self, problems: list[str], on_begin: Callable[[str], None]) -> None:
-        self._problems = problems
-        self._on_begin = on_begin
-        self.oddities: list[str] = []
-        """What the machine found odd and coped with."""
+    def __init__(self, process: Process) -> None:
+        self._process = process
         self.under_way: dict[str, str] = {}
         """Attempts that have begun and not ended: uid -> `namespace/name`."""
         self.attempt_count = 0
 
     def begin(self, queued: Any, now_s: float) -> None:
+        uid, process = queued.info.uid, self._process
         self.attempt_count += 1
-        if queued.info.uid in self.under_way:
-            self._problems.append(f"{queued.info.key} is tried twice at the same time")
-        self.under_way[queued.info.uid] = queued.info.key
-        self._on_begin(queued.info.uid)
+        if uid in self.under_way:
+            process.problems.append(f"{queued.info.key} is tried twice at the same time")
+        self.under_way[uid] = queued.info.key
+        informers = process.driver.informers
+        process.seen_versions[uid] = {kind.name: informers[kind]._version for kind in (POD, NODE)}
 
     def decided(self, queued: Any, decision: Any, now_s: float) -> None:
         for word in ("internal error", "snapshot state is not consistent"):
             if word in decision.error:
-                self._problems.append(f"{decision.pod}: {decision.error}")
+                self._process.problems.append(f"{decision.pod}: {decision.error}")
 
     def end(self, queued: Any, decision: Any, status: Any, now_s: float) -> None:
-        if self.under_way.pop(queued.info.uid, None) is None:
-            self._problems.append(f"an attempt at {queued.info.key} ends that never began")
+        uid, process = queued.info.uid, self._process
+        if self.under_way.pop(uid, None) is None:
+            process.problems.append(f"an attempt at {queued.info.key} ends that never began")
+        if status is None:
+            process.bound.add(uid)
+        else:
+            process.world.gave_up(queued.info.key)
 
     def plugin_error(self, plugin: str, point: str, cause: Exception) -> None:
         if not isinstance(cause, Mishap | PluginFailed):
-            self._problems.append(f"{plugin} at {point}: {cause!r}")
+            self._process.problems.append(f"{plugin} at {point}: {cause!r}")
 
     def problem(self, text: str) -> None:
-        self.oddities.append(text)
+        """Something odd that the machine copes with."""
 
 
 def _agree(call: CallExtender) -> Any:

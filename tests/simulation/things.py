@@ -50,7 +50,7 @@ def pod(name: str, random: Random, weather: Weather, claim: str = "") -> Data:
     if weather.permit and random.random() < 0.3:
         labels[SLOW] = "yes"
     requests: Data = {
-        "cpu": random.choice(("100m", "250m", "500m", "1", "1500m", "2")),
+        "cpu": random.choice(("100m", "250m", "250m", "500m", "1", "2")),
         "memory": random.choice(("64Mi", "256Mi", "1Gi", "2Gi")),
     }
     if weather.extender and random.random() < 0.4:

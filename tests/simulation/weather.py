@@ -42,6 +42,8 @@ class Weather:
     crash_period_s: float = 0.0
     crash_at_call: float = 0.0
     """Calls in the middle of which the process ends."""
+    stop_period_s: float = 0.0
+    """They are asked to end in good order, as in a rolling update."""
     reconfigure_period_s: float = 0.0
 
     # What the scheduler asks of others.
@@ -73,41 +75,53 @@ class Weather:
 
 
 def weather_of(seed: int) -> Weather:
-    random = Random(f"{seed}/weather")
-    if random.random() < FAIR_SHARE:
-        return Weather(permit=random.random() < 0.5, volumes=random.random() < 0.5)
-
-    def maybe(*choices: float, share: float = 0.5) -> float:
-        chosen = random.choice(choices)
-        return chosen if random.random() < share else 0.0
-
-    def likely(share: float = 0.5) -> bool:
-        return random.random() < share
-
+    """Each fault has a generator of its own, so that a new one leaves the others as they were."""
+    if Random(f"{seed}/weather").random() < FAIR_SHARE:
+        return Weather(permit=_is(seed, "permit"), volumes=_is(seed, "volumes"))
     return Weather(
-        refused=maybe(0.02, 0.1, 0.3),
-        lost=maybe(0.02, 0.1, 0.2, share=0.4),
-        late=maybe(0.02, 0.1, share=0.3),
-        conflicts=maybe(0.02, 0.2),
-        slow=maybe(0.05, 0.3),
-        lag_s=maybe(0.1, 1.0, 8.0),
-        drop_period_s=maybe(1.0, 5.0, 20.0),
-        repeats=maybe(0.3, 1.0),
-        gone=maybe(0.1, 0.5, share=0.3),
-        compact_period_s=maybe(3.0, 15.0),
-        replicas=2 if likely(0.4) else 1,
-        drift=maybe(0.01, 0.1),
-        crash_period_s=maybe(8.0, 30.0, share=0.4),
-        crash_at_call=maybe(0.002, 0.01, share=0.3),
-        reconfigure_period_s=maybe(10.0, 40.0, share=0.2),
-        permit=likely(0.4),
-        raises=maybe(0.01, 0.1, share=0.4),
-        extender=likely(0.3),
-        hangs=maybe(0.05, 0.3),
-        nodes=likely(),
-        foreign=likely(0.3),
-        resizes=likely(0.3),
-        churn=likely(),
-        volumes=likely(0.4),
-        provision_fails=maybe(0.1, 0.4),
+        **{name: _one_of(seed, name, *choices) for name, choices in _SHARES.items()},
+        **{name: _is(seed, name, share) for name, share in _PRESENT.items()},
+        replicas=2 if _is(seed, "replicas", 0.4) else 1,
     )
+
+
+_SHARES: dict[str, tuple[float, tuple[float, ...]]] = {
+    "refused": (0.5, (0.02, 0.1, 0.3)),
+    "lost": (0.4, (0.02, 0.1, 0.2)),
+    "late": (0.3, (0.02, 0.1)),
+    "conflicts": (0.5, (0.02, 0.2)),
+    "slow": (0.5, (0.05, 0.3)),
+    "lag_s": (0.5, (0.1, 1.0, 8.0)),
+    "drop_period_s": (0.5, (1.0, 5.0, 20.0)),
+    "repeats": (0.5, (0.3, 1.0)),
+    "gone": (0.3, (0.1, 0.5)),
+    "compact_period_s": (0.5, (3.0, 15.0)),
+    "drift": (0.5, (0.01, 0.1)),
+    "crash_period_s": (0.4, (8.0, 30.0)),
+    "crash_at_call": (0.3, (0.002, 0.01)),
+    "stop_period_s": (0.2, (10.0, 30.0)),
+    "reconfigure_period_s": (0.2, (10.0, 40.0)),
+    "raises": (0.4, (0.01, 0.1)),
+    "hangs": (0.5, (0.05, 0.3)),
+    "provision_fails": (0.5, (0.1, 0.4)),
+}
+"""How often a fault is there at all, and how strong it may then be."""
+
+_PRESENT = {
+    "permit": 0.4,
+    "extender": 0.3,
+    "nodes": 0.5,
+    "foreign": 0.3,
+    "resizes": 0.3,
+    "churn": 0.5,
+    "volumes": 0.4,
+}
+
+
+def _is(seed: int, name: str, share: float = 0.5) -> bool:
+    return Random(f"{seed}/weather/{name}").random() < share
+
+
+def _one_of(seed: int, name: str, share: float, choices: tuple[float, ...]) -> float:
+    random = Random(f"{seed}/weather/{name}")
+    return random.choice(choices) if random.random() < share else 0.0

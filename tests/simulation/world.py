@@ -40,6 +40,8 @@ CALM_S_MAX = 600.0
 KICK_PERIOD_S = 10.0
 BOOKMARK_PERIOD_S = 7.0
 NEVER_S = 1e9
+ACTIONS_MAX = 100_000
+"""Of a whole storm; a run takes some thousands, and a loop without end any number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +65,7 @@ class World:
         self.trace = Trace(self.clock.now, echo)
         self.store = Store(self.clock, seed=seed, create_namespaces=True)
         self.calm = False
-        self.nodes_max, self.pods_max = 8, 40
+        self.nodes_max, self.pods_max = 8, self.random.choice((12, 20, 30))
         # Mostly nothing but an event may wake a pod, so that a wake-up which is missed shows.
         self.unschedulable_max_s = 60.0 if self.random.random() < 0.2 else NEVER_S
         self.config = scheduler_config(self.weather)
@@ -88,8 +90,8 @@ class World:
     def run(self) -> Report:
         self.trace("world", f"seed {self.seed}: {self.weather.names}")
         self._set_up()
-        storm_s = self.random.choice((20.0, 40.0, 80.0))
-        self.clock.run(until_s=START_S + storm_s)
+        storm_s = self.random.choice((15.0, 30.0, 60.0))
+        self.clock.run(until_s=START_S + storm_s, actions_max=ACTIONS_MAX)
         self._calm_down()
         self._come_to_rest()
         ending.check(self)
@@ -120,10 +122,11 @@ class World:
 
     def _plan_storm(self) -> None:
         weather = self.weather
-        self._repeat(self.random.choice((0.3, 0.7, 1.5)), self.users.act)
+        self._repeat(self.random.choice((0.4, 0.8, 1.5)), self.users.act)
         self._repeat(weather.drop_period_s, self._break_a_watch)
         self._repeat(weather.compact_period_s, self._compact)
         self._repeat(weather.crash_period_s, self._crash)
+        self._repeat(weather.stop_period_s, self._stop)
         self._repeat(weather.reconfigure_period_s, self._reconfigure)
         self._forever(BOOKMARK_PERIOD_S, self.store.send_bookmarks)
         if weather.volumes:
@@ -168,9 +171,9 @@ class World:
     def _come_to_rest(self) -> None:
         calm_s = self.clock.now_s
         self._rest_by_s = calm_s + CALM_S_MIN
-        self.clock.run(until_s=calm_s + CALM_S_MIN + KICK_PERIOD_S)
+        self.clock.run(until_s=calm_s + CALM_S_MIN + KICK_PERIOD_S, actions_max=ACTIONS_MAX)
         while (busy := ending.unrest(self)) and self.clock.now_s < calm_s + CALM_S_MAX:
-            self.clock.advance(20.0)
+            self.clock.run(until_s=self.clock.now_s + 20.0, actions_max=ACTIONS_MAX)
         if busy:
             raise Broken(f"never comes to rest: {busy}")
 
@@ -189,7 +192,7 @@ class World:
 
     def process_ended(self, process: Process) -> None:
         self.processes.remove(process)
-        self._lines.remove(process.line)
+        self._lines = [line for line in self._lines if line.open]
         self.attempt_count += process.notes.attempt_count
         number = process.number
         self.clock.at(self.random.uniform(0.1, 6.0), lambda: self._start_process(number))
@@ -204,6 +207,12 @@ class World:
     def _crash(self) -> None:
         if self.processes:
             self.random.choice(self.processes).end("crash")
+
+    def _stop(self) -> None:
+        if self.processes:
+            process = self.random.choice(self.processes)
+            self.trace(process.name, "is asked to stop")
+            process.stop()
 
     def _reconfigure(self) -> None:
         if self.processes:
@@ -222,18 +231,29 @@ class World:
 
     # -- what the server sees ---------------------------------------------------------------
 
-    def carried_out(self, process: Process, request: Request, answer: Answer, heard: bool) -> None:
+    def carried_out(self, process: Process, request: Request, answer: Answer) -> None:
         if not isinstance(request, Bind) or isinstance(answer, ApiError):
             return
         self.bind_count += 1
-        if heard and process.leads:
-            self._check_landing(process, request)
-            self.excuse(request.node, by=process.name)
-        else:
+        if not process.leads or not process.has_assumed(request):
+            # It was given up long ago: whoever decides now cannot know of it.
             self.excuse(request.node, by="nobody")
+            return
+        self._check_landing(process, request)
+        self.excuse(request.node, by=process.name)
+
+    def gave_up(self, key: str) -> None:
+        """An attempt has failed, perhaps without knowing that its binding has arrived."""
+        namespace, _, name = key.rpartition("/")
+        pod = self.find(POD, namespace, name)
+        if isinstance(pod, Pod) and pod.spec.node_name:
+            self.excuse(pod.spec.node_name, by="nobody")
 
     def excuse(self, node: str, kind: Kind = POD, by: str = "users") -> None:
-        """Somebody changed what is on a node: who has not seen it yet may put too much there."""
+        """Somebody changed what is on a node: who has not seen it yet may put too much there.
+
+        No node: a pod that waits became larger.
+        """
         self._excuses[node, kind.name][by] = int(self.store.resource_version)
 
     def _check_landing(self, process: Process, bind: Bind) -> None:
@@ -251,7 +271,8 @@ class World:
         return any(
             version > process.seen_versions[bind.uid][kind]
             for kind in (POD.name, NODE.name)
-            for by, version in self._excuses[bind.node, kind].items()
+            for node in (bind.node, "")
+            for by, version in self._excuses[node, kind].items()
             if by != process.name
         )
 

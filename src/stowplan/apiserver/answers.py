@@ -19,21 +19,31 @@ def resource(kind: Kind) -> str:
     return f"{kind.plural}.{kind.group}" if kind.group else kind.plural
 
 
+def about(kind: Kind, name: str) -> dict[str, str]:
+    """The details of a Status; empty ones are left out."""
+    details = {"name": name, "group": kind.group, "kind": kind.plural}
+    return {key: text for key, text in details.items() if text}
+
+
 def not_found(kind: Kind, name: str) -> NotFound:
-    return NotFound(f'{resource(kind)} "{name}" not found')
+    return NotFound(f'{resource(kind)} "{name}" not found', details=about(kind, name))
 
 
 def already_exists(kind: Kind, name: str) -> AlreadyExists:
-    return AlreadyExists(f'{resource(kind)} "{name}" already exists')
+    return AlreadyExists(f'{resource(kind)} "{name}" already exists', details=about(kind, name))
 
 
-def conflict(what: str, name: str, why: str) -> Conflict:
-    return Conflict(f'Operation cannot be fulfilled on {what} "{name}": {why}')
+def conflict(kind: Kind, name: str, why: str, *, called: str = "") -> Conflict:
+    """`called`: how the resource is called here, where that is not by its plural."""
+    details = about(kind, name)
+    details["kind"] = called or kind.plural
+    what = f"{details['kind']}.{kind.group}" if kind.group else details["kind"]
+    return Conflict(f'Operation cannot be fulfilled on {what} "{name}": {why}', details=details)
 
 
 def modified(kind: Kind, name: str) -> Conflict:
     return conflict(
-        resource(kind),
+        kind,
         name,
         "the object has been modified; please apply your changes to the latest version "
         "and try again",
@@ -44,7 +54,7 @@ def wrong_uid(kind: Kind, namespace: str, name: str, wanted: str, found: str) ->
     """A write that names another object of the same name."""
     key = "/".join(filter(None, ("", "registry", kind.plural, namespace, name)))
     return conflict(
-        resource(kind),
+        kind,
         name,
         f"StorageError: invalid object, Code: 4, Key: /{key}, ResourceVersion: 0, "
         f"AdditionalErrorMsg: Precondition failed: UID in precondition: {wanted}, "
@@ -53,17 +63,17 @@ def wrong_uid(kind: Kind, namespace: str, name: str, wanted: str, found: str) ->
 
 
 def wrong_uid_to_delete(kind: Kind, name: str, wanted: str, found: str) -> Conflict:
-    what = f"{kind.name}.{kind.group}" if kind.group else kind.name
     return conflict(
-        what,
+        kind,
         name,
         f"the UID in the precondition ({wanted}) does not match the UID in record ({found}). "
         "The object might have been deleted and then recreated",
+        called=kind.name,
     )
 
 
 def forbidden(kind: Kind, name: str, why: str) -> Forbidden:
-    return Forbidden(f'{resource(kind)} "{name}" is forbidden: {why}')
+    return Forbidden(f'{resource(kind)} "{name}" is forbidden: {why}', details=about(kind, name))
 
 
 def not_handled(kind: Kind, why: str) -> BadRequest:
@@ -87,7 +97,9 @@ class InvalidObject(Invalid):
         what = f"{kind.name}.{kind.group}" if kind.group else kind.name
         texts = [f"{problem.field}: {problem.detail}" for problem in problems]
         why = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
-        super().__init__(f'{what} "{name}" is invalid: {why}')
+        # Not the plural, as everywhere else: kubectl shows it to people.
+        details = {**about(kind, name), "kind": kind.name}
+        super().__init__(f'{what} "{name}" is invalid: {why}', details=details)
         self.causes = tuple(problems)
 
 

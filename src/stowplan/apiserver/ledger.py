@@ -236,6 +236,8 @@ class Ledger:
                 self._journal.commit(writes, self.version)
         except Unavailable as error:
             self._undo(pending)
+            if self._refusal is None:
+                log.error("%s: %s", error.where, error.message)
             self._refusal = error
             for done, _ in answers:
                 _tell(done, error)

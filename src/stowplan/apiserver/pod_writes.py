@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from stowplan.apiserver.answers import conflict
 from stowplan.objects.base import Condition
+from stowplan.objects.kinds import POD
 from stowplan.objects.pod import Pod, PodStatus
 
 BINDING_RESOURCE = "pods/binding"
@@ -41,12 +42,13 @@ def check_binding(pod: Pod) -> None:
     name = pod.metadata.name
     if pod.metadata.deletion_timestamp is not None:
         why = f"pod {name} is being deleted, cannot be assigned to a host"
-        raise conflict(BINDING_RESOURCE, name, why)
+        raise conflict(POD, name, why, called=BINDING_RESOURCE)
     if pod.spec.node_name:
         why = f'pod {name} is already assigned to node "{pod.spec.node_name}"'
-        raise conflict(BINDING_RESOURCE, name, why)
+        raise conflict(POD, name, why, called=BINDING_RESOURCE)
     if pod.spec.scheduling_gates:
-        raise conflict(BINDING_RESOURCE, name, f"pod {name} has non-empty .spec.schedulingGates")
+        why = f"pod {name} has non-empty .spec.schedulingGates"
+        raise conflict(POD, name, why, called=BINDING_RESOURCE)
 
 
 class BoundStatus:

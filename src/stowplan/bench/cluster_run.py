@@ -27,7 +27,7 @@ from stowplan.cluster.client import KubernetesClient
 from stowplan.cluster.kubeconfig import Connection, load_connection
 from stowplan.config import API_VERSION, KIND
 from stowplan.errors import ApiError, InputError
-from stowplan.objects.api import Delete
+from stowplan.objects.api import Delete, Update
 from stowplan.objects.kinds import NAMESPACE, NODE, POD
 from stowplan.runtime.memory import tune_collector
 
@@ -67,6 +67,8 @@ async def _perform(workload: Workload, connection: Connection, options: Options)
     stage.scheduler_name = SCHEDULER
     meter = Meter(stage, attempts, options.sampler)
     performance = Performance(workload, stage, scheduler, meter)
+    # Events come after bindings, and take an API server's time long after the last one.
+    stage.at_rest = scheduler.confirmed
     show(engine, meter, performance, options)
     try:
         with performance.watching_pauses():
@@ -102,9 +104,22 @@ def _remove(stage: Stage) -> Steps[None]:
     order = sorted(stage.created, key=lambda thing: thing[0] is NODE)
     for kind, name in order:
         yield from _quietly(stage, Delete(kind, "", name))
+        if kind is NAMESPACE:
+            yield from _quietly(stage, _finalized(name))
 
 
-def _quietly(stage: Stage, request: Delete) -> Steps[None]:
+def _finalized(namespace: str) -> Update:
+    """It is empty; where no controller runs nobody else would let it go."""
+    body = {
+        "apiVersion": "v1",
+        "kind": "Namespace",
+        "metadata": {"name": namespace},
+        "spec": {"finalizers": []},
+    }
+    return Update(NAMESPACE, "", namespace, body, "finalize")
+
+
+def _quietly(stage: Stage, request: Delete | Update) -> Steps[None]:
     try:
         yield from stage.ask(request)
     except ApiError:

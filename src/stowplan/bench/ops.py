@@ -36,7 +36,7 @@ from stowplan.bench.opcodes import (
     StopCollectingMetrics,
     UpdateAny,
 )
-from stowplan.bench.pod_ops import create_pods, stop_measuring
+from stowplan.bench.pod_ops import create_pods, start_measuring, stop_measuring
 from stowplan.bench.stage import Stage, Steps
 from stowplan.config import Duration
 from stowplan.errors import AlreadyExists, ApiError, InputError
@@ -329,5 +329,4 @@ def _sleep(op: Sleep) -> Steps[None]:
 def _start_collecting(act: Act, op: StartCollectingMetrics) -> Steps[None]:
     selector = selector_from_map(op.label_selector) if op.label_selector else None
     collection = Collection(op.name or "collection", frozenset(op.namespaces), selector)
-    act.meter.start(collection)
-    yield 0.0
+    return start_measuring(act, collection)

@@ -46,10 +46,11 @@ _PHASES: dict[tuple[str, str], str] = {
     ("core/failure.py", ""): "failure handling",
     ("core/pod_status.py", ""): "failure handling",
     ("core/preemption.py", ""): "PostFilter",
-    ("core/schedule_one.py", "assume"): "assume",
+    ("core/reserving.py", "assume"): "assume",
+    ("core/reserving.py", "permit"): "permit",
+    ("core/reserving.py", "_permit"): "permit",
+    ("core/reserving.py", ""): "reserve",
     ("core/schedule_one.py", "assume_and_reserve"): "reserve",
-    ("core/schedule_one.py", "_reserve"): "reserve",
-    ("core/schedule_one.py", "_permit"): "permit",
     ("core/schedule_one.py", "_post_filter"): "PostFilter",
     ("core/schedule_one.py", "_fits_nowhere"): "PostFilter",
     ("core/schedule_one.py", ""): "cycle",
@@ -75,6 +76,7 @@ _PHASES: dict[tuple[str, str], str] = {
     ("bench/measure.py", "begin"): "decisions and metrics",
     ("bench/measure.py", "end"): "decisions and metrics",
     ("bench/yardstick.py", ""): WAITING,
+    ("bench/cluster_run.py", ""): "event loop and HTTP",
     ("bench/", ""): "benchmark",
 }
 
@@ -112,7 +114,7 @@ def plugins(stacks: Mapping[Stack, int]) -> Counter[str]:
     """Looks per plugin, whatever it was doing."""
     found: Counter[str] = Counter()
     for stack, count in stacks.items():
-        plugin = next((name for code in stack if (name := _plugin_of(code))), "")
+        plugin = next((name for code in stack if (name := _plugin_of(code.co_filename))), "")
         if plugin:
             found[plugin] += count
     return found
@@ -132,7 +134,7 @@ def _phase(stack: Stack) -> str:
         return WAITING
     shared = ""
     for code in stack:
-        phase = _phase_of(code)
+        phase = _phase_of(code.co_filename, code.co_name)
         if shared and phase in _OWNERS:
             return f"{_OWNERS[phase]}: {shared}"
         if not phase or (shared and phase in _SHARED):
@@ -143,23 +145,24 @@ def _phase(stack: Stack) -> str:
     return shared or OTHER
 
 
+# By name: code objects of different files may be equal.
 @cache
-def _phase_of(code: CodeType) -> str:
-    file = _file_of(code)
+def _phase_of(path: str, function: str) -> str:
+    file = _file_of(path)
     if not file:
         return ""
     if file.startswith("plugins/"):
-        return next((phase for start, phase in _POINTS if code.co_name.startswith(start)), "")
+        return next((phase for start, phase in _POINTS if function.startswith(start)), "")
     folder = file.partition("/")[0] + "/"
-    for key in ((file, code.co_name), (file, ""), (folder, "")):
+    for key in ((file, function), (file, ""), (folder, "")):
         if key in _PHASES:
             return _PHASES[key]
     return ""
 
 
 @cache
-def _plugin_of(code: CodeType) -> str:
-    file = _file_of(code)
+def _plugin_of(path: str) -> str:
+    file = _file_of(path)
     return _plugin_files().get(file, "") if file.startswith("plugins/") else ""
 
 
@@ -172,11 +175,13 @@ def _plugin_files() -> dict[str, str]:
 
 
 @cache
-def _file_of(code: CodeType) -> str:
+def _file_of(path: str) -> str:
     """`core/machine.py`; "" for what is not ours."""
-    _, found, file = code.co_filename.replace("\\", "/").rpartition(_ROOT)
+    _, found, file = path.replace("\\", "/").rpartition(_ROOT)
     return file if found else ""
 
 
 def _is_pause(code: CodeType) -> bool:
-    return code.co_name == "_pause" and _file_of(code) == "bench/engine.py"
+    if code.co_name == "select" and code.co_filename.endswith("selectors.py"):
+        return True  # The event loop has nothing to do.
+    return code.co_name == "_pause" and _file_of(code.co_filename) == "bench/engine.py"

@@ -30,7 +30,7 @@ def create_pods(act: Act, op: CreatePods, namespace: str) -> Steps[None]:
     requests = _requests(act, op, path, namespace)
     act.meter.announce(f"{op.count} pods", op.count)
     if op.collect_metrics:
-        act.meter.start(Collection(namespace, frozenset([namespace])))
+        yield from start_measuring(act, Collection(namespace, frozenset([namespace])))
     if op.steady_state:
         yield from _steady(act, op, namespace, requests)
     elif op.skip_wait_to_completion:
@@ -39,6 +39,12 @@ def create_pods(act: Act, op: CreatePods, namespace: str) -> Steps[None]:
         yield from _create_and_wait(act, requests)
     if op.collect_metrics:
         yield from stop_measuring(act)
+
+
+def start_measuring(act: Act, collection: Collection) -> Steps[None]:
+    """Once nothing of what came before is under way."""
+    yield from act.stage.wait(act.stage.at_rest, list)
+    act.meter.start(collection)
 
 
 def stop_measuring(act: Act) -> Steps[None]:

@@ -73,7 +73,7 @@ def _percent(share: float | None) -> str:
     return "-" if share is None else f"{100 * share:.{0 if share >= 0.2 else 1}f} %"
 
 
-START_TITLES = ("START", "FIRST BIND S", "AT MOST", "MIB", "AT MOST")
+START_TITLES = ("START", "FIRST BIND S", "CPU S", "AT MOST", "MIB", "AT MOST")
 
 
 def start_row(result: Result) -> list[str]:
@@ -82,6 +82,7 @@ def start_row(result: Result) -> list[str]:
     return [
         str(result["workload"]),
         f"{result['first_bind_s']:.2f}",
+        f"{result['first_bind_cpu_s']:.2f}",
         f"{limit.first_bind_s:g}" if limit and limit.first_bind_s else "-",
         f"{result['peak_rss_mib']:,.0f}",
         f"{limit.mib:,.0f}" if limit and limit.mib else "-",

@@ -63,11 +63,13 @@ class Scheduler:
     metrics: Metrics
     recorder: EventRecorder
 
+    def confirmed(self) -> bool:
+        """Every binding has been confirmed by the watch."""
+        return not (self.driver.busy or self.driver.machine.cache.assumed_count)
+
     def at_rest(self) -> bool:
-        """Every binding is confirmed by the watch, and every event written."""
-        driver = self.driver
-        assumed = driver.machine.cache.assumed_count
-        return not (driver.busy or assumed or self.recorder.pending)
+        """The same, and every event is written."""
+        return self.confirmed() and not self.recorder.pending
 
 
 class Performance:
@@ -81,7 +83,6 @@ class Performance:
         self._driver = scheduler.driver
         self._meter = meter
         self._metrics = scheduler.metrics
-        self._kept_before: dict[str, int] = {}
         self._pauses = _Pauses()
         self.error: BaseException | None = None
         self.finished = False
@@ -119,7 +120,6 @@ class Performance:
         self.finished = True
 
     def _measuring(self) -> None:
-        self._kept_before = self._kept_now()
         self._metrics.reset(self._driver.machine)
         self._pauses.seconds = 0.0
 
@@ -127,20 +127,15 @@ class Performance:
         decision = self._driver.machine.decision_of(key)
         return decision.full_message if decision is not None else ""
 
-    def _kept_now(self) -> dict[str, int]:
-        """How often kept answers could be used, over all profiles."""
-        frameworks = self._driver.machine.frameworks.values()
-        names = ("hits", "misses", "rows_asked")
-        return {name: sum(getattr(each.kept, name) for each in frameworks) for name in names}
-
     def _kept(self, pods: int) -> dict[str, float]:
-        found = {
-            name: count - self._kept_before.get(name, 0) for name, count in self._kept_now().items()
-        }
-        asked = found["hits"] + found["misses"]
+        """How often kept answers could be used since the counts were reset, over all profiles."""
+        keepers = [framework.kept for framework in self._driver.machine.frameworks.values()]
+        hits = sum(kept.hits for kept in keepers)
+        asked = hits + sum(kept.misses for kept in keepers)
+        rows = sum(kept.rows_asked for kept in keepers)
         return {
-            "hit_rate": round(found["hits"] / asked, 4) if asked else 0.0,
-            "rows_asked_per_pod": round(found["rows_asked"] / pods, 2) if pods else 0.0,
+            "hit_rate": round(hits / asked, 4) if asked else 0.0,
+            "rows_asked_per_pod": round(rows / pods, 2) if pods else 0.0,
         }
 
     def result(self, sampler: Sampler | None) -> Result:

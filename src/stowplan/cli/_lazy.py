@@ -131,7 +131,7 @@ class LazyGroup(click.Group):
 def _from_click(error: click.ClickException) -> InputError:
     context = error.ctx if isinstance(error, click.UsageError) else None
     # Click's sentences start with a capital and end with a full stop; ours do not.
-    message = error.format_message().rstrip(".")
+    message = error.format_message().rstrip(".").replace("a valid integer range", "a whole number")
     hint = f"`{context.command_path} --help` shows what it takes" if context else ""
     return InputError(message[:1].lower() + message[1:], hint=hint)
 

@@ -155,9 +155,7 @@ _SERVING = (
     _flag("--tls-min-version", "", "VersionTLS12 or VersionTLS13."),
     _flag("--tls-cipher-suites", (), "Names of cipher suites for TLS 1.2."),
     _flag("--tls-curve-preferences", ()),
-    _flag(
-        "--tls-sni-cert-key", (), "CERT,KEY[:NAME,...]; may be repeated.", multiple=True, type=str
-    ),
+    _flag("--tls-sni-cert-key", (), "CERT,KEY:NAME,...; may be repeated.", multiple=True, type=str),
     _flag("--client-ca-file", "", "Believe client certificates signed by this authority."),
     _flag("--http2-max-streams-per-connection", 0),
     _flag("--disable-http2-serving", False),

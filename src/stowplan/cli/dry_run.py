@@ -36,6 +36,7 @@ Examples:
   stowplan dry-run -f cluster.yaml
   kubectl get nodes,pods -A -o json | stowplan dry-run -f - -f new-deployment.yaml
   stowplan dry-run -f cluster.json --config scheduler.yaml --tie-break name -o json
+  stowplan dry-run -f cluster.json --config scheduler.yaml --plugin-path ./plugins
 
 \b
 A dump with all that scheduling reads:
@@ -56,6 +57,13 @@ csinode,csidriver,csistoragecapacity,volumeattachment > cluster.json
 @click.argument("more_files", nargs=-1, metavar="[FILE]...")
 @click.option("--config", metavar="FILE", help="A KubeSchedulerConfiguration.")
 @click.option(
+    "--plugin-path",
+    "plugin_paths",
+    multiple=True,
+    metavar="PATH",
+    help="A file with your own plugins, or a folder of them; may be repeated.",
+)
+@click.option(
     "--tie-break",
     type=click.Choice(["random", "name"]),
     default="random",
@@ -71,6 +79,7 @@ def dry_run(
     filenames: tuple[str, ...],
     more_files: tuple[str, ...],
     config: str | None,
+    plugin_paths: tuple[str, ...],
     tie_break: TieBreak,
     seed: int | None,
     output: str,
@@ -86,10 +95,17 @@ def dry_run(
     2 when the input is wrong, and then nothing is decided.
     """
     from stowplan.offline import prepare
+    from stowplan.runtime.plugins_path import load_registry
 
     with working("reading…"):
-        manifests = _read([*filenames, *more_files])
-        run = prepare(manifests, config, tie_break=tie_break, seed=seed, detail=output == "json")
+        run = prepare(
+            _read([*filenames, *more_files]),
+            config,
+            tie_break=tie_break,
+            seed=seed,
+            detail=output == "json",
+            registry=load_registry(plugin_paths),
+        )
     _say_what_is_missing(run)
     if output == "json":
         all_placed = _print_json(run.decide())
@@ -147,7 +163,7 @@ def _texts(name: str) -> Iterator[tuple[str, bytes]]:
 
 def _near(path: Path) -> str:
     try:
-        names = [file.name for file in path.parent.iterdir()]
+        names = [file.name for file in path.parent.iterdir() if file.exists()]
     except OSError:
         return ""
     near = get_close_matches(path.name, names, n=1)
@@ -196,9 +212,8 @@ def _all_running(count: int) -> str:
 def _left_out(run: DryRun) -> list[str]:
     from stowplan.config import expand_all
     from stowplan.core.profiles import implements
-    from stowplan.plugins import IN_TREE
 
-    profiles = expand_all(run.config, implements(IN_TREE), known=IN_TREE)
+    profiles = expand_all(run.config, implements(run.registry))
     return sorted({name for plugins in profiles.values() for name in plugins.left_out})
 
 

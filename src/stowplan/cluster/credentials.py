@@ -39,19 +39,35 @@ class Credentials:
         self._clock = clock
         self._token = connection.token
         self._valid_until_s = 0.0
-        self._refreshing = asyncio.Lock()
+        self._renewable = connection.exec_command is not None or bool(connection.token_file)
+        self._renewing = asyncio.Lock()
+        self._headers = self._make_headers()
         self.certificate: ClientCertificate | None = None
         if connection.client_cert:
             self.certificate = ClientCertificate(connection.client_cert, connection.client_key)
 
-    async def headers(self) -> dict[str, str]:
-        if self._is_stale():
-            async with self._refreshing:
-                if self._is_stale():
-                    await self._refresh()
-        return self._current()
+    @property
+    def is_stale(self) -> bool:
+        """Whether to `renew` before the next request."""
+        return self._renewable and self._clock.now() >= self._valid_until_s
 
-    def _current(self) -> dict[str, str]:
+    async def renew(self) -> None:
+        """Raises InputError if that is not possible."""
+        async with self._renewing:
+            if self.is_stale:
+                await self._renew()
+                self._headers = self._make_headers()
+
+    def current(self) -> dict[str, str]:
+        """Headers for a request; the same object until they change."""
+        return self._headers
+
+    def expire(self, refused: dict[str, str]) -> None:
+        """The server refused these headers: unless it was done since, get new ones."""
+        if refused == self._headers:
+            self._valid_until_s = 0.0
+
+    def _make_headers(self) -> dict[str, str]:
         connection = self._connection
         if self._token:
             return {"Authorization": f"Bearer {self._token}"}
@@ -60,17 +76,7 @@ class Credentials:
             return {"Authorization": "Basic " + base64.b64encode(pair).decode()}
         return {}
 
-    def expire(self, refused: dict[str, str]) -> None:
-        """The server refused these headers: unless it was done since, get new ones."""
-        if refused == self._current():
-            self._valid_until_s = 0.0
-
-    def _is_stale(self) -> bool:
-        connection = self._connection
-        renewable = connection.exec_command is not None or bool(connection.token_file)
-        return renewable and self._clock.now() >= self._valid_until_s
-
-    async def _refresh(self) -> None:
+    async def _renew(self) -> None:
         connection = self._connection
         if connection.exec_command is not None:
             await self._run(connection.exec_command)

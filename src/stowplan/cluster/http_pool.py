@@ -14,9 +14,8 @@ import socket
 import ssl
 from collections import deque
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
-from urllib.parse import SplitResult, urlsplit
+from typing import Protocol
 
 from stowplan.cluster.http_wire import Answer, WireError
 
@@ -26,51 +25,295 @@ PROXY_ANSWER_BYTES_MAX = 8192
 _KEEP_ALIVE = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}
 """A quiet watch must notice within a minute that its server is gone without a word."""
 
+Address = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    address: Address
+    ssl_context: ssl.SSLContext | None = None
+    name: str = ""
+    """What its certificate must say; empty: the host of the address."""
+    proxy: Address | None = None
+
 
 @dataclass(frozen=True, slots=True)
 class Response:
     status: int
     reason: str
     headers: dict[str, str]
+    """Names in lower case."""
     body: bytes
 
 
 Outcome = Response | Exception
-"""The answer, or why there is none: OSError, TimeoutError, WireError."""
+"""The answer, or why there is none: an OSError, TimeoutError or WireError."""
+
+
+class Timer(Protocol):
+    def cancel(self) -> None: ...
+
+
+StartTimer = Callable[[float, Callable[[], None]], Timer]
+"""The event loop's `call_later`, or a test's."""
+
+Stream = Callable[[int, bytes], bool]
+"""Takes the status and a piece of the body as it comes; False: rather keep it for the response."""
 
 
 class Exchange:
-    """A request on its way, and what is to become of the answer."""
+    """A request, and what is to become of its answer."""
 
-    __slots__ = ("_loop_timer", "done", "over", "parts", "request", "stream")
+    __slots__ = ("connection", "done", "over", "parts", "request", "stream", "timer")
 
     def __init__(
-        self,
-        request: bytes,
-        done: Callable[[Outcome], None],
-        stream: Callable[[Answer, bytes], bool] | None = None,
+        self, request: bytes, done: Callable[[Outcome], None], stream: Stream | None
     ) -> None:
-        """`stream` is given the body piece by piece; where it answers False, it is kept."""
         self.request = request
         self.done = done
         self.stream = stream
         self.parts: list[bytes] = []
+        self.connection: _Connection | None = None
+        self.timer: Timer | None = None
         self.over = False
-        self._loop_timer: asyncio.TimerHandle | None = None
-
-    def start_timer(self, loop: asyncio.AbstractEventLoop, seconds: float) -> None:
-        self._loop_timer = loop.call_later(seconds, self.fail, TimeoutError())
 
     def finish(self, outcome: Outcome) -> None:
         if not self.over:
-            self.cancel()
+            self.forget()
             self.done(outcome)
 
-    def fail(self, error: Exception) -> None:
-        self.finish(error)
+    def forget(self) -> None:
+        """Nobody is told any more."""
+        self.over = True
+        if self.timer is not None:
+            self.timer.cancel()
 
     def cancel(self) -> None:
-        """Whatever comes of it, nobody is told."""
-        self.over = True
-        if self._loop_timer is not None:
-            self._loop_timer.cancel()
+        """Nobody is told, and what is under way is cut off."""
+        self.forget()
+        if self.connection is not None:
+            self.connection.abort()
+
+    def time_out(self) -> None:
+        connection = self.connection
+        self.finish(TimeoutError("no answer in time"))
+        if connection is not None:
+            connection.abort()
+
+
+class Pool:
+    def __init__(self, server: Server, connections_max: int, start_timer: StartTimer) -> None:
+        self._server = server
+        self._start_timer = start_timer
+        self._connections_max = connections_max
+        self._waiting: deque[Exchange] = deque()
+        self._idle: list[_Connection] = []
+        self._open: set[_Connection] = set()
+        self._opening: set[asyncio.Task[None]] = set()
+        self._retired = False
+
+    def send(
+        self,
+        request: bytes,
+        timeout_s: float,
+        done: Callable[[Outcome], None],
+        stream: Stream | None = None,
+    ) -> Exchange:
+        exchange = Exchange(request, done, stream)
+        exchange.timer = self._start_timer(timeout_s, exchange.time_out)
+        self._waiting.append(exchange)
+        self._assign()
+        return exchange
+
+    def retire(self, after_s: float) -> None:
+        """Requests under way come to their end within this time; another pool takes the next."""
+        self._retired = True
+        for connection in [*self._idle]:
+            connection.abort()
+        self._start_timer(after_s, self._cut_off)
+
+    def _cut_off(self) -> None:
+        for connection in [*self._open]:
+            connection.abort()
+
+    def abort(self) -> None:
+        """Cut everything off; nobody is told."""
+        for exchange in self._waiting:
+            exchange.forget()
+        self._waiting.clear()
+        for task in self._opening:
+            task.cancel()
+        for connection in [*self._open]:
+            if connection.exchange is not None:
+                connection.exchange.forget()
+            connection.abort()
+
+    # -- connections ------------------------------------------------------------------------
+
+    def _assign(self) -> None:
+        """Give waiting requests to idle connections, and open as many more as are needed."""
+        waiting = self._waiting
+        while waiting:
+            if waiting[0].over:
+                waiting.popleft()
+            elif self._idle:
+                self._idle.pop().begin(waiting.popleft())
+            else:
+                break
+        room = self._connections_max - len(self._open) - len(self._opening)
+        for _ in range(min(room, len(waiting) - len(self._opening))):
+            task = asyncio.get_running_loop().create_task(self._connect())
+            self._opening.add(task)
+            task.add_done_callback(self._opening.discard)
+
+    async def _connect(self) -> None:
+        try:
+            async with asyncio.timeout(CONNECT_TIMEOUT_S):
+                connection = await _open(self._server, self)
+        except (OSError, TimeoutError, WireError) as error:
+            if not self._open:
+                # Nobody else will serve those who wait.
+                waiting, self._waiting = self._waiting, deque()
+                for exchange in waiting:
+                    exchange.finish(error)
+            return
+        self._open.add(connection)
+        self.release(connection)
+
+    def release(self, connection: _Connection) -> None:
+        if self._retired:
+            connection.abort()
+            return
+        while self._waiting:
+            exchange = self._waiting.popleft()
+            if not exchange.over:
+                connection.begin(exchange)
+                return
+        self._idle.append(connection)
+
+    def lost(self, connection: _Connection) -> None:
+        self._open.discard(connection)
+        if connection in self._idle:
+            self._idle.remove(connection)
+        if self._waiting:
+            self._assign()
+
+
+class _Connection(asyncio.Protocol):
+    def __init__(self, pool: Pool) -> None:
+        self.exchange: Exchange | None = None
+        self._pool = pool
+        self._answer = Answer()
+        self._transport: asyncio.Transport | None = None
+
+    def abort(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+
+    def begin(self, exchange: Exchange) -> None:
+        assert self._transport is not None
+        self.exchange = exchange
+        exchange.connection = self
+        self._answer = Answer()
+        self._transport.write(exchange.request)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        exchange, answer = self.exchange, self._answer
+        if exchange is None:
+            self.abort()  # Nobody asked.
+            return
+        try:
+            piece = answer.feed(data)
+        except WireError as error:
+            self._end(error)
+            return
+        if piece and not (exchange.stream is not None and exchange.stream(answer.status, piece)):
+            exchange.parts.append(piece)
+        if answer.complete:
+            self._end(self._response(exchange))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._transport = None
+        if self.exchange is not None:
+            try:
+                self._answer.end()
+                self._end(self._response(self.exchange))
+            except WireError as error:
+                self._end(exc or error)
+        self._pool.lost(self)
+
+    def _response(self, exchange: Exchange) -> Response:
+        answer, parts = self._answer, exchange.parts
+        body = parts[0] if len(parts) == 1 else b"".join(parts)
+        return Response(answer.status, answer.reason, answer.headers, body)
+
+    def _end(self, outcome: Outcome) -> None:
+        exchange, self.exchange = self.exchange, None
+        assert exchange is not None
+        exchange.connection = None
+        if isinstance(outcome, Response) and self._answer.keeps_connection:
+            self._pool.release(self)
+        else:
+            self.abort()
+        exchange.finish(outcome)
+
+
+async def _open(server: Server, pool: Pool) -> _Connection:
+    loop = asyncio.get_running_loop()
+    tls = server.ssl_context
+    name = (server.name or server.address[0]) if tls is not None else None
+    if server.proxy is None:
+        host, port = server.address
+        transport, connection = await loop.create_connection(
+            lambda: _Connection(pool), host, port, ssl=tls, server_hostname=name
+        )
+    else:
+        tunnel = await _tunnel(server.proxy, server.address)
+        transport, connection = await loop.create_connection(
+            lambda: _Connection(pool), sock=tunnel, ssl=tls, server_hostname=name
+        )
+    made: socket.socket | None = transport.get_extra_info("socket")
+    if made is not None:
+        _keep_alive(made)
+    return connection
+
+
+def _keep_alive(made: socket.socket) -> None:
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in _KEEP_ALIVE.items():
+        if hasattr(socket, name):
+            made.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+
+
+async def _tunnel(proxy: Address, address: Address) -> socket.socket:
+    """A connection through the proxy, as CONNECT makes it."""
+    loop = asyncio.get_running_loop()
+    found = await loop.getaddrinfo(*proxy, type=socket.SOCK_STREAM)
+    family, kind, protocol, _, target = found[0]
+    made = socket.socket(family, kind, protocol)
+    try:
+        made.setblocking(False)
+        await loop.sock_connect(made, target)
+        host = f"[{address[0]}]" if ":" in address[0] else address[0]
+        place = f"{host}:{address[1]}"
+        await loop.sock_sendall(made, f"CONNECT {place} HTTP/1.1\r\nHost: {place}\r\n\r\n".encode())
+        heard = b""
+        while not heard.endswith(b"\r\n\r\n"):
+            # Byte by byte: what follows belongs to the server behind the proxy.
+            part = await loop.sock_recv(made, 1)
+            heard += part
+            if not part or len(heard) > PROXY_ANSWER_BYTES_MAX:
+                raise WireError("the proxy gave no answer")
+        status = heard.partition(b"\r\n")[0].split(b" ", 2)
+        if len(status) < 2 or status[1] != b"200":
+            raise WireError(
+                f"the proxy refused: {heard.partition(bytes([13]))[0].decode('latin-1')}"
+            )
+    except BaseException:
+        made.close()
+        raise
+    return made

@@ -190,6 +190,8 @@ def _contradiction(connection: Connection, user: Data) -> str:
     if bool(connection.client_cert) != bool(connection.client_key):
         missing = "client-key" if connection.client_cert else "client-certificate"
         return f"{missing} is missing: a client certificate and its key come together"
+    if connection.proxy and not connection.proxy.startswith("http://"):
+        return f"proxy-url {connection.proxy!r} is not http://, the only sort that works here"
     if user.get("auth-provider"):
         return "auth-provider is no longer a part of Kubernetes: use an exec credential plugin"
     return ""

@@ -64,7 +64,7 @@ from stowplan.config.types import (
     VolumeBindingArgs,
 )
 from stowplan.config.validate import args_problems, leader_elector_problem, problems
-from stowplan.config.write import to_dict, to_yaml
+from stowplan.config.write import to_dict, to_yaml, without_keys
 
 __all__ = [
     "API_VERSION",
@@ -121,4 +121,5 @@ __all__ = [
     "to_dict",
     "to_yaml",
     "with_defaults",
+    "without_keys",
 ]

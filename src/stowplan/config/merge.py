@@ -44,6 +44,8 @@ NOT_IMPLEMENTED = frozenset(
 """Plugins of kube-scheduler that Stowplan does not have (yet).  A configuration may name them;
 `expand` leaves them out, and says so, as long as nobody has registered one of that name."""
 
+_WHERE_PLUGINS_ARE = "`stowplan plugins` lists them; `--plugin-path` brings in your own"
+
 ALL = "*"
 _NODE_SCORE_MAX = 100
 _TOTAL_SCORE_MAX = 2**63 - 1
@@ -209,8 +211,10 @@ class _Build:
             return tuple(explicit)
         overrides: set[str] = set()
         spread: list[str] = []
-        for index, plugin in enumerate(self._sets["multiPoint"].enabled):
-            name, where = plugin.name, f"plugins.multiPoint.enabled[{index}]"
+        # No index: it would count the default plugins, which are not in the user's file.
+        where = "plugins.multiPoint.enabled"
+        for plugin in self._sets["multiPoint"].enabled:
+            name = plugin.name
             implemented = self._points_of(name, point, where)
             if implemented is None or point not in implemented or name in disabled:
                 continue
@@ -275,7 +279,7 @@ class _Build:
         raise self.error(
             f'{POINTS[point]} "{name}" does not exist',
             where=where,
-            hint=did_you_mean(name, self._known),
+            hint=did_you_mean(name, self._known) or _WHERE_PLUGINS_ARE,
         )
 
     def _already_registered(self, name: str, point: str, where: str) -> ConfigError:

@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 import yaml
+from msgspec.structs import replace
 
 from stowplan.config.duration import Duration
 from stowplan.config.types import (
@@ -82,6 +83,17 @@ def to_yaml(config: SchedulerConfig) -> str:
     return yaml.dump(
         to_dict(config), Dumper=_Dumper, sort_keys=True, default_flow_style=False, width=1 << 30
     )
+
+
+def without_keys(config: SchedulerConfig) -> SchedulerConfig:
+    """To be shown or logged: extenders' private keys left out."""
+    extenders = [
+        extender
+        if extender.tls_config is None
+        else replace(extender, tls_config=replace(extender.tls_config, key_data=b""))
+        for extender in config.extenders
+    ]
+    return replace(config, extenders=extenders)
 
 
 def _profile(profile: Profile) -> dict[str, Any]:

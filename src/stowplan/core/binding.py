@@ -13,6 +13,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from stowplan.core.bind_outcome import is_unsure, settle
 from stowplan.core.extender import Extender, ExtenderFailed
 from stowplan.core.schedule_one import Attempt
 from stowplan.core.steps import Parallel, Stepper, Suspend
@@ -25,6 +26,7 @@ from stowplan.framework.plugin import PreFlight
 from stowplan.framework.runtime import Framework
 from stowplan.framework.status import Code, Status
 from stowplan.framework.timing import SUCCESS, WAIT_ON_PERMIT
+from stowplan.objects.api import Bind
 from stowplan.state.pod_info import PodInfo
 
 
@@ -293,6 +295,8 @@ def _bind_by_plugin(binding: Binding) -> Generator[Any, Any, Outcome]:
                     continue
                 return BindFailed(point_failed(name, "Bind", request.message).status)
             answer = yield request
+            if isinstance(request, Bind) and is_unsure(answer):
+                answer = yield from settle(request, answer)
         except Exception as cause:
             raise point_failed(name, "Bind", describe(cause)) from cause
         if cycle.sampled:

@@ -16,7 +16,7 @@ from enum import IntEnum
 from typing import Any, TypeVar
 
 from stowplan.core.decision import Decision
-from stowplan.core.latencies import Latencies
+from stowplan.core.latencies import BUFFER_MAX, Latencies
 from stowplan.framework.status import Status
 from stowplan.framework.timing import WAIT_ON_PERMIT
 from stowplan.queue import QueuedPod
@@ -144,6 +144,9 @@ class Bottlenecks:
         self._thresholds_s = dict(thresholds_s)
         self._cycles = 0
         self._cycle_began_s = 0.0
+        self._waits_s: list[float] = []
+        self._cycles_s: list[float] = []
+        """Not counted yet: on the way of a pod there is only an append."""
         self._before: _Window | None = None
         self._window = _Window(now())
 
@@ -169,11 +172,13 @@ class Bottlenecks:
         self.sampled = self._cycles % SAMPLED_SHARE == 0
         if queued.attempts <= 1 and queued.initial_attempt_s is not None:
             # Later attempts waited for their backoff or for an event: that is no delay of ours.
-            self._phase_of(QUEUE_WAIT).add(now_s - queued.initial_attempt_s)
+            self._waits_s.append(now_s - queued.initial_attempt_s)
+        if len(self._cycles_s) >= BUFFER_MAX:
+            self._count_attempts()
         self._cycle_began_s = self.now()
 
     def decided(self, queued: QueuedPod, decision: Decision, now_s: float) -> None:
-        self._phase_of(CYCLE).add(self.now() - self._cycle_began_s)
+        self._cycles_s.append(self.now() - self._cycle_began_s)
 
     def end(
         self, queued: QueuedPod, decision: Decision, status: Status | None, now_s: float
@@ -193,13 +198,21 @@ class Bottlenecks:
 
     # -- the answer -------------------------------------------------------------------------
 
+    def _count_attempts(self) -> None:
+        for name, buffer in ((QUEUE_WAIT, self._waits_s), (CYCLE, self._cycles_s)):
+            if buffer:
+                self._phase_of(name).add_many(buffer)
+                buffer.clear()
+
     def rotate(self) -> None:
         """Begin a new window; the one that ends is kept, the one before it is forgotten."""
         self.catch_up()
+        self._count_attempts()
         self._before, self._window = self._window, _Window(self.now())
 
     def report(self) -> Report:
         self.catch_up()
+        self._count_attempts()
         windows = [window for window in (self._before, self._window) if window is not None]
         seconds = max(self.now() - windows[0].began_s, 1e-9)
         phases = _merged([window.phases for window in windows])

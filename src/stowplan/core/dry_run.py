@@ -66,6 +66,7 @@ class DryRun:
         detail: bool = True,
     ) -> None:
         self.config = config or load_config(None)
+        self.registry = registry
         self.detail = detail
         self.cache = Cache()
         self.table = NodeTable()

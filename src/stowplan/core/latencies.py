@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 SHORTEST_S = 1e-6
-BUCKETS_PER_DOUBLING = 4
+BUCKETS_PER_DOUBLING = 8
 BUCKETS = 32 * BUCKETS_PER_DOUBLING
 """From a microsecond to more than an hour."""
 

@@ -77,6 +77,7 @@ def _framework(
             args = _with_ignored(args, ignored)
         try:
             made[name] = registry[name](args, handle)
+            _check_forms(made[name])
         except Exception as cause:
             problem = f'initializing plugin "{name}": {cause}'
             raise profile_error(plugins.scheduler_name, problem) from cause
@@ -107,6 +108,12 @@ def _framework(
         percentage_of_nodes_to_score=profile.percentage_of_nodes_to_score,
         recorder=recorder,
     )
+
+
+def _check_forms(plugin: object) -> None:
+    for whole, single in (("filter_nodes", "filter_node"), ("score_nodes", "score_node")):
+        if hasattr(plugin, whole) and not hasattr(plugin, single):
+            raise TypeError(f"it has {whole} and lacks {single}, which is asked about single nodes")
 
 
 def _ignored_by_extenders(config: SchedulerConfig) -> frozenset[str]:

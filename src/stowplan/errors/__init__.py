@@ -23,6 +23,7 @@ The command line prints these in one place, `stowplan.cli._lazy`.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 __all__ = [
@@ -90,6 +91,7 @@ class ApiError(StowplanError):
         code: int | None = None,
         reason: str | None = None,
         retry_after_s: float | None = None,
+        details: Mapping[str, str] | None = None,
         where: str = "",
         hint: str = "",
     ) -> None:
@@ -100,6 +102,8 @@ class ApiError(StowplanError):
         """One word for machines, such as `AlreadyExists`."""
         self.retry_after_s = retry_after_s
         """When the server asks the client to wait; None when it does not say."""
+        self.details = dict(details or {})
+        """What it is about: `kind`, `group` and `name`, where the server says."""
 
     @property
     def message(self) -> str:

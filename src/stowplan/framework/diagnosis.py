@@ -44,7 +44,7 @@ class Rejections:
     def histogram(self, rows: Rows) -> dict[str, int]:
         counts: dict[str, int] = {}
         first, why = self.first[rows], self.why[rows]
-        for number in np.unique(first):
+        for number in np.bincount(first).nonzero()[0].tolist():
             if number == 0:
                 continue
             bits = why[first == number]
@@ -87,7 +87,7 @@ class Diagnosis:
         if self.rejections is not None and self.candidates is not None:
             looked_at = self.candidates.copy()
             looked_at[list(self.overrides)] = False
-            for number in np.unique(self.rejections.first[looked_at]):
+            for number in np.bincount(self.rejections.first[looked_at]).nonzero()[0].tolist():
                 if number:
                     self.unschedulable_plugins.add(self.rejections.plugins[number - 1])
         for status in self.overrides.values():

@@ -53,8 +53,8 @@ class ScoreBoard(Struct):
     """The part of the total that differs between nodes; may be a kept column: never written to."""
     kept: tuple[tuple[str, int], ...] = ()
     """Plugins whose scores need no normalising and are part of a kept sum, with their weights."""
-    raw: dict[str, Scores] = {}
-    """Their scores, of all rows."""
+    answers: LocalAnswers | None = None
+    """Where their scores are."""
     by_plugin: dict[str, PluginScores] = {}
     """The other plugins' scores, weighted, after normalising."""
     constant: int = 0
@@ -79,7 +79,8 @@ class ScoreBoard(Struct):
         """A plugin's share of the total."""
         scores = self.by_plugin.get(name)
         if scores is None:
-            return dict(self.kept)[name] * self.raw[name][self.rows]
+            assert self.answers is not None, f"{name} gave no scores"
+            return dict(self.kept)[name] * self.answers.raw(name)[self.rows]
         if isinstance(scores, int):
             return np.full(len(self.rows), scores, np.int64)
         return scores

@@ -21,6 +21,8 @@ class Nominated(Protocol):
     """Pods that preemption promised a node to."""
 
     version: int
+    node_of: dict[str, str]
+    """Uid -> the node the pod is nominated to.  To be read only."""
 
     def __len__(self) -> int: ...
 
@@ -28,9 +30,15 @@ class Nominated(Protocol):
 
     def nodes(self) -> list[str]: ...
 
+    def nodes_changed_since(self, version: int) -> list[str] | None:
+        """Nodes of which something changed after `version`; None when that was too long ago."""
+
 
 class NobodyNominated:
     version = 0
+
+    def __init__(self) -> None:
+        self.node_of: dict[str, str] = {}
 
     def __len__(self) -> int:
         return 0
@@ -39,6 +47,9 @@ class NobodyNominated:
         return []
 
     def nodes(self) -> list[str]:
+        return []
+
+    def nodes_changed_since(self, version: int) -> list[str] | None:
         return []
 
 

@@ -47,6 +47,8 @@ class Plan:
     """The plan is made anew when nodes come or go: their number may be part of a signature."""
     signature: tuple[Hashable, ...]
     """Of all node-local plugins; None where a plugin is not node-local for this kind."""
+    node_signature: tuple[Hashable, ...]
+    """Of those that read the node object alone."""
     skipped: frozenset[str]
     """Plugins whose PreFilter answers Skip for every pod of this kind."""
     steps: tuple[PreFilterStep, ...]

@@ -8,6 +8,7 @@ Mirrors kube-scheduler's `framework/runtime/framework.go`.
 from __future__ import annotations
 
 from collections.abc import Hashable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -26,9 +27,10 @@ from stowplan.framework.errors import (
 from stowplan.framework.findings import Feasible, PreFilterVerdict, ScoreBoard
 from stowplan.framework.handle import Handle
 from stowplan.framework.kept import KeptAnswers, LocalAnswers
+from stowplan.framework.nominations import KeptNominations
 from stowplan.framework.one_by_one import filter_one_by_one, score_one_by_one
 from stowplan.framework.plan import Plan, PreFilterStep, Tally
-from stowplan.framework.plugin import PluginSet, PreFilterResult
+from stowplan.framework.plugin import PluginSet, PreFilterExtensions, PreFilterResult
 from stowplan.framework.status import (
     MAX_NODE_SCORE,
     Code,
@@ -64,6 +66,10 @@ class Framework:
         everyone = {id(p): p for p in (*plugins.filter, *plugins.score)}
         self._signed = tuple(
             plugin for plugin in everyone.values() if callable(getattr(plugin, "signature", None))
+        )
+        self._named_filters = tuple((plugin.name, plugin) for plugin in plugins.filter)
+        self._extensions = tuple(
+            (_name(p), p) for p in plugins.pre_filter if isinstance(p, PreFilterExtensions)
         )
         self._pre_score = {_name(p): p for p in plugins.pre_score}
         self._flat: dict[str, int] = {}
@@ -106,6 +112,7 @@ class Framework:
         return Plan(
             self.handle.nodes.node_count,
             signature,
+            tuple(part for p, part in zip(self._signed, signature, strict=True) if _node_only(p)),
             frozenset(skipped),
             tuple(steps),
             {p.name: cycle.data[p.name] for p in self._signed if p.name in cycle.data},
@@ -293,10 +300,8 @@ class Framework:
     def local_answers(self, cycle: Cycle, pod: PodInfo) -> LocalAnswers:
         """The node-local plugins' answers for this kind of pod, true for the table as it is."""
         plan = cycle.plan or self.plan_of(pod)
-        answers = self.kept.find(plan.signature)
-        if answers is None:
-            answers = LocalAnswers(plan, self.plugins.weights, len(self.filter_names))
-            self.kept.keep(plan.signature, answers)
+        found = self.kept.find(plan.signature)
+        answers = found or self.kept.make(plan, self.plugins.weights)
         try:
             recorder = self.recorder if self.recorder.sampled else None
             self.kept.rows_asked += answers.refresh(cycle, pod, cycle.nodes, recorder)
@@ -307,6 +312,8 @@ class Framework:
             # Half-refreshed answers must not be used again.
             self.kept.clear()
             raise self._blame(cycle, pod, cause) from cause
+        if found is None:
+            self.kept.keep(plan.signature, answers)
         return answers
 
     def _blame(self, cycle: Cycle, pod: PodInfo, cause: Exception) -> PluginFailed:
@@ -316,13 +323,18 @@ class Framework:
         failed = score_failed if scoring else filter_failed
         return failed(name, describe(cause))
 
+    def is_node_local(self, cycle: Cycle, pod: PodInfo) -> bool:
+        """Whether each filter's answer for a node depends on that node alone, in this cycle."""
+        plan = cycle.plan or self.plan_of(pod)
+        return all(plugin.name in cycle.skip_filter for _, plugin in plan.cluster_filters)
+
     # -- Filter, one node -------------------------------------------------------------------
 
     def filter_one(self, cycle: Cycle, pod: PodInfo, node: NodeInfo) -> Status | None:
         """All filters on one node as it is given, the first failure winning."""
-        for plugin in self.plugins.filter:
-            name = plugin.name
-            if name in cycle.skip_filter:
+        skipped = cycle.skip_filter
+        for name, plugin in self._named_filters:
+            if name in skipped:
                 continue
             try:
                 status: Status | None = plugin.filter_node(cycle, pod, node)
@@ -360,13 +372,15 @@ class Framework:
         return self.filter_one(trial, pod, trial_node)
 
     def _count_nominated(self, cycle: Cycle, pod: PodInfo, found: Feasible) -> None:
-        table = cycle.nodes
+        table, nominated = cycle.nodes, self.handle.nominated
+        kept = self._kept_nominations(cycle, pod)
         refused: dict[int, Status] = {}
-        for name in self.handle.nominated.nodes():
+        for name in nominated.nodes():
             row = table.row_of.get(name, -1)
             if row < 0 or (found.candidates is not None and not found.candidates[row]):
                 continue
-            status = self._nominated_pass(cycle, pod, table.info(row))
+            ask = partial(self._nominated_pass, cycle, pod, table.info(row))
+            status = ask() if kept is None else kept.ask(table, row, ask)
             if status is not None:
                 refused[row] = status
         if refused:
@@ -374,22 +388,33 @@ class Framework:
             found.mask = found.mask.copy()
             found.mask[list(refused)] = False
 
+    def _kept_nominations(self, cycle: Cycle, pod: PodInfo) -> KeptNominations | None:
+        nominated = self.handle.nominated
+        # A pod's own nomination does not count against it, but does against its replicas.
+        if not self.is_node_local(cycle, pod) or nominated.node_of.get(pod.uid):
+            return None
+        kept: KeptNominations | None = pod.kind.kept.get((self, KeptNominations))
+        if kept is None:
+            kept = pod.kind.kept[self, KeptNominations] = KeptNominations()
+        kept.catch_up(nominated)
+        return kept
+
     def add_pod(self, cycle: Cycle, pod: PodInfo, added: PodInfo, node: NodeInfo) -> None:
         """Tell PreFilter plugins that a pod is (supposed to be) on the node now."""
-        for plugin in self.plugins.pre_filter:
-            if hasattr(plugin, "add_pod") and _name(plugin) not in cycle.skip_filter:
+        for name, plugin in self._extensions:
+            if name not in cycle.skip_filter:
                 try:
                     plugin.add_pod(cycle, pod, added, node)
                 except Exception as cause:
-                    raise extension_failed(_name(plugin), "AddPod", describe(cause)) from cause
+                    raise extension_failed(name, "AddPod", describe(cause)) from cause
 
     def remove_pod(self, cycle: Cycle, pod: PodInfo, removed: PodInfo, node: NodeInfo) -> None:
-        for plugin in self.plugins.pre_filter:
-            if hasattr(plugin, "remove_pod") and _name(plugin) not in cycle.skip_filter:
+        for name, plugin in self._extensions:
+            if name not in cycle.skip_filter:
                 try:
                     plugin.remove_pod(cycle, pod, removed, node)
                 except Exception as cause:
-                    raise extension_failed(_name(plugin), "RemovePod", describe(cause)) from cause
+                    raise extension_failed(name, "RemovePod", describe(cause)) from cause
 
     # -- why not ----------------------------------------------------------------------------
 
@@ -397,7 +422,8 @@ class Framework:
         """Merge kept answers, verdicts and overrides into "the first that turned it down"."""
         answers = found.answers
         first, why, final = answers.first.copy(), answers.why.copy(), answers.final.copy()
-        reasons = [list(texts) for texts in answers.reasons]
+        known = answers.reasons
+        reasons = [list(known.get(n, ())) for n in range(1, len(self.filter_names) + 1)]
         for number, verdict in found.verdicts:
             reasons[number - 1] = list(verdict.reasons)
             earlier = (verdict.why != 0) & ((first == 0) | (first > number))
@@ -441,7 +467,7 @@ class Framework:
             started_s, point = now_s, "Score"
             kept = answers.sum
             varying = kept if len(rows) == len(kept) else kept[rows]
-            board = ScoreBoard(rows, varying, plan.plain_scores, answers.raw)
+            board = ScoreBoard(rows, varying, plan.plain_scores, answers)
             for plugin in plan.normalized_scores:
                 self._normalized_score(cycle, pod, plugin, answers, board)
             for plugin in asked:
@@ -476,10 +502,10 @@ class Framework:
         name = plugin.name
         weight = self.plugins.weights[name]
         try:
-            if not answers.has_raw[name]:
+            if not answers.has_raw(name):
                 board.add(name, weight * self._score_of_zero(cycle, pod, plugin))
                 return
-            raw = answers.raw[name][board.rows]
+            raw = answers.raw(name)[board.rows]
             normal = plugin.normalize_scores(cycle, pod, cycle.nodes, board.rows, raw)
         except Exception as cause:
             raise score_failed(name, describe(cause), normalizing=True) from cause
@@ -540,6 +566,10 @@ def _nothing_left(names: list[str]) -> Status:
 
 def _named(status: Status, plugin: str) -> Status:
     return Status(status.code, status.reasons, plugin)
+
+
+def _node_only(plugin: Any) -> bool:
+    return getattr(plugin, "node_only", False)
 
 
 def _normalizes(plugin: Any) -> bool:

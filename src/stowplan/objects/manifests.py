@@ -31,6 +31,7 @@ DEFAULT_NAMESPACE = "default"
 
 _LIST_DEPTH_MAX = 8
 _BLANK = re.compile(r"\s*")
+_NO_TEXT = ("got `bool`", "got `int`", "got `float`")
 _NOT_AN_OBJECT = "a Kubernetes object is a mapping with `apiVersion` and `kind`"
 
 
@@ -183,7 +184,10 @@ def _type_error(error: msgspec.ValidationError, place: str, below: str) -> Input
     problem, _, path = str(error).partition(" - at `$")
     path = join_path(below, path.removesuffix("`").removeprefix("."))
     problem = problem[:1].lower() + problem[1:]
-    return InputError(problem, where=f"{place}: {path}" if path else place)
+    hint = ""
+    if problem.startswith("expected `str") and problem.endswith(_NO_TEXT):
+        hint = "put the value in quotes: in YAML a plain `n`, `yes` or `1.30` is no text"
+    return InputError(problem, where=f"{place}: {path}" if path else place, hint=hint)
 
 
 def _with_namespace(obj: KubeObject, kind: Kind) -> KubeObject:

@@ -37,6 +37,7 @@ _TAGGED_KINDS: dict[str, tuple[type, ...]] = {
     "int": (int,),
     "float": (int, float),
 }
+_TAB = re.compile(r"'\\t'|\btab\b")
 _INFINITE = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
 _INTEGER = re.compile(r"[-+]?(?:0[xX][0-9a-fA-F]+|0[bB][01]+|0[oO]?[0-7]+|0|[1-9][0-9]*)")
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
@@ -83,7 +84,10 @@ def read_yaml_documents(text: bytes | str, where: str) -> Iterator[tuple[int, An
     except yaml.MarkedYAMLError as error:
         raise _syntax_error(error, where) from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise InputError(f"not readable as YAML: {error}", where=where) from None
+        # The second line of such an error says "in a byte string", which helps nobody.
+        problem = str(error).partition("\n")[0]
+        hint = "is it a text file, in UTF-8?"
+        raise InputError(f"not readable as YAML: {problem}", where=where, hint=hint) from None
     finally:
         if loader is not None:
             loader.dispose()
@@ -215,5 +219,5 @@ def _syntax_error(error: yaml.MarkedYAMLError, where: str) -> InputError:
     mark = error.problem_mark or error.context_mark
     place = f"{where}:{mark.line + 1}" if mark is not None else where
     problem = ", ".join(part for part in (error.context, error.problem) if part)
-    hint = "YAML indents with blanks, never with tabs" if "'\\t'" in problem else ""
+    hint = "YAML indents with blanks, never with tabs" if _TAB.search(problem) else ""
     return InputError(f"not readable as YAML: {problem}", where=place, hint=hint)

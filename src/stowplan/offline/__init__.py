@@ -18,12 +18,14 @@ from stowplan.config import load_config
 from stowplan.core.algorithm import TieBreak
 from stowplan.core.decision import Decision
 from stowplan.core.dry_run import DryRun
+from stowplan.core.profiles import Registry
 from stowplan.errors import InputError
 from stowplan.objects.base import KubeObject
 from stowplan.objects.manifests import Manifest, flatten
 from stowplan.offline.admission import admit
 from stowplan.offline.controllers import with_missing
 from stowplan.offline.given import decode_all
+from stowplan.plugins import IN_TREE
 
 __all__ = ["Config", "Objects", "TieBreak", "build_cluster", "dry_run", "prepare"]
 
@@ -66,6 +68,7 @@ def prepare(
     tie_break: TieBreak = "random",
     seed: int | None = None,
     detail: bool = True,
+    registry: Registry = IN_TREE,
 ) -> DryRun:
     """A dry run that is ready to decide: everything is read, and nothing decided."""
     if tie_break not in get_args(TieBreak):
@@ -78,6 +81,7 @@ def prepare(
         tie_break=tie_break,
         random=Random(seed),
         detail=detail,
+        registry=registry,
     )
 
 

@@ -7,7 +7,7 @@ it out.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -29,6 +29,7 @@ from stowplan.framework.status import (
 )
 from stowplan.objects.pod import Pod
 from stowplan.objects.workloads import PodDisruptionBudget
+from stowplan.plugins._shared.kept_victims import KeptVictims
 from stowplan.plugins._shared.victims import (
     Candidate,
     pick_candidate,
@@ -99,7 +100,7 @@ class DefaultPreemption:
         chosen = yield AskPreemptionExtenders(pod, candidates)
         if isinstance(chosen, Status):
             return None, chosen
-        best = pick_candidate(chosen, self._handle.now())
+        best = pick_candidate(chosen)
         if best is None:
             return None, unschedulable("no candidate node for preemption")
         return PostFilterResult(Nominate(best.node), best.victims), None
@@ -129,22 +130,60 @@ class DefaultPreemption:
         count = len(rows)
         wanted = min(count, max(count * self._percentage // 100, self._absolute))
         start = self._handle.random.randrange(count)
-        framework = self._handle.framework
-        assert isinstance(framework, Framework)
-        budgets = list(self._handle.objects.all(PodDisruptionBudget).values())
+        rows = np.roll(rows, -start)
+        kept = self._kept(cycle, pod)
+        asked = _unknown(rows) if kept is None else kept.known(cycle.nodes, rows)
         clean: list[Candidate] = []
         violating: list[Candidate] = []
         statuses: dict[int, Status] = {}
-        for row in np.roll(rows, -start).tolist():
-            node = cycle.nodes.info(row)
-            found = select_victims(framework, cycle, pod, node, budgets, self._handle.now())
+        for row, known in asked:
+            found = known or self._select_victims(cycle, pod, row, kept)
             if isinstance(found, Status):
                 statuses[row] = found
                 continue
             (violating if found.violations else clean).append(found)
             if clean and len(clean) + len(violating) >= wanted:
                 break
-        return clean[:wanted] + violating[:wanted], statuses
+        candidates = clean[:wanted] + violating[:wanted]
+        if kept is not None and not candidates:
+            statuses |= kept.refusals(rows)
+        return candidates, statuses
+
+    def _kept(self, cycle: Cycle, pod: PodInfo) -> KeptVictims | None:
+        """What is known from earlier pods of this kind; None if another node could matter."""
+        handle = self._handle
+        framework = self._framework
+        if not framework.is_node_local(cycle, pod):
+            return None
+        kept: KeptVictims | None = pod.kind.kept.get(self)
+        if kept is None:
+            kept = pod.kind.kept[self] = KeptVictims()
+        kept.catch_up(cycle.nodes, handle.nominated, handle.objects.version(PodDisruptionBudget))
+        # Its own nomination does not count against a pod, but does against its replicas.
+        own = handle.nominated.node_of.get(pod.uid, "")
+        kept.forget(cycle.nodes.row_of.get(own))
+        return kept
+
+    def _select_victims(
+        self, cycle: Cycle, pod: PodInfo, row: int, kept: KeptVictims | None
+    ) -> Candidate | Status:
+        nodes, handle = cycle.nodes, self._handle
+        node = nodes.info(row)
+        budgets = list(handle.objects.all(PodDisruptionBudget).values())
+        found = select_victims(self._framework, cycle, pod, node, budgets)
+        if kept is not None and node.name != handle.nominated.node_of.get(pod.uid):
+            kept.put(nodes, row, found)
+        return found
+
+    @property
+    def _framework(self) -> Framework:
+        framework = self._handle.framework
+        assert isinstance(framework, Framework)
+        return framework
+
+
+def _unknown(rows: Rows) -> Iterator[tuple[int, Candidate | None]]:
+    return ((row, None) for row in rows.tolist())
 
 
 def _nothing_found(node_count: int, statuses: dict[int, Status]) -> str:

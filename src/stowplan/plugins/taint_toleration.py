@@ -108,6 +108,7 @@ class _Answers:
     """For one set of tolerations, the answer for each taint list there is."""
 
     __slots__ = (
+        "_lists",
         "_tolerations",
         "any_refused",
         "any_unwelcome",
@@ -125,9 +126,13 @@ class _Answers:
         self.refused: NDArray[np.bool_] = np.zeros(0, np.bool_)
         self.unwelcome: Scores = np.zeros(0, np.int64)
         self.any_refused = self.any_unwelcome = False
+        self._lists: list[tuple[Taint, ...]] = []
 
     def up_to_date(self, taint_lists: list[tuple[Taint, ...]]) -> _Answers:
-        """Look at the lists that are new; known ones never change."""
+        """Look at the lists that are new; known ones never change, until all are numbered anew."""
+        if taint_lists is not self._lists:
+            self._lists = taint_lists
+            self.refused, self.unwelcome = self.refused[:0], self.unwelcome[:0]
         known = len(self.refused)
         if known < len(taint_lists):
             new = taint_lists[known:]

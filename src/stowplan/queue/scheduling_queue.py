@@ -390,9 +390,15 @@ class SchedulingQueue:
     def _move(self, pods: list[QueuedPod], event: ClusterEvent, old: Any, new: Any) -> None:
         for queued in pods:
             worth = self._hints.worth(queued, event, old, new)
-            if worth is not Worth.SKIP:
-                self._unschedulable.remove(queued.info.key)
-                self._requeue(queued, worth, event.label)
+            if worth is Worth.SKIP:
+                continue
+            if queued.is_gated and self._pop_from_backoff and not self._gate.admits(queued):
+                # Many wait for one event of many: those that still may not go keep their place.
+                self._unschedulable.put(queued)
+                self.metrics.incoming_pods[UNSCHEDULABLE, event.label] += 1
+                continue
+            self._unschedulable.remove(queued.info.key)
+            self._requeue(queued, worth, event.label)
         self._in_flight.log(event, old, new)
 
     # Time passes.

@@ -40,8 +40,10 @@ def queue_page(machine: Machine, now_s: float) -> Page:
     counts["in flight"] = sum(place == "in flight" for place in places.values())
     rows = (_queued(queued, places.get(queued.info.uid, ""), now_s) for queued in waiting)
     summary = ", ".join(f"{count} {place}" for place, count in counts.items())
+    width = max((len(queued.info.key) for queued in waiting), default=0)
     return Page(
-        chain([f"{summary}\n"], _queue_lines(rows)), _json_pieces({"counts": counts}, "pods", rows)
+        chain([f"{summary}\n"], _queue_lines(rows, width)),
+        _json_pieces({"counts": counts}, "pods", rows),
     )
 
 
@@ -64,18 +66,17 @@ def _queued(queued: QueuedPod, place: str, now_s: float) -> dict[str, Any]:
     return data | {name: value for name, value in optional.items() if value}
 
 
-def _queue_lines(rows: Iterable[dict[str, Any]]) -> Iterator[str]:
-    form = "{:<13}  {:>10}  {:>8}  {:>9}  {}  {}\n"
+def _queue_lines(rows: Iterable[dict[str, Any]], width: int) -> Iterator[str]:
+    form = f"{{:<{width}}}  {{:<13}}  {{:>10}}  {{:>8}}  {{:>9}}  {{}}\n"
     first = True
     for row in rows:
         if first:
-            yield "\n" + form.format("QUEUE", "PRIORITY", "ATTEMPTS", "WAITS", "POD", "BECAUSE OF")
+            yield "\n" + form.format("POD", "QUEUE", "PRIORITY", "ATTEMPTS", "WAITS", "BECAUSE OF")
             first = False
         because = row.get("gatedBy") or ",".join(row.get("rejectedBy", ())) or "-"
         waits = f"{row['waitingSeconds']:.0f}s"
-        yield form.format(
-            row["queue"], row["priority"], row["attempts"], waits, row["pod"], because
-        )
+        cells = (row["pod"], row["queue"], row["priority"], row["attempts"], waits, because)
+        yield form.format(*cells)
 
 
 # -- /debug/cache ---------------------------------------------------------------------------
@@ -113,7 +114,9 @@ def decision_page(machine: Machine, explanations: Explanations, key: str) -> Pag
         why = "\nwhat plugins said of each node was not kept: too many decisions at once\n"
         return Page([*_decision_lines(decision), why], [_text(data)])
     return Page(
-        chain(_decision_lines(decision), _score_lines(found), _rejection_lines(found)),
+        chain(
+            _decision_lines(decision), _score_lines(found, decision.node), _rejection_lines(found)
+        ),
         _decision_pieces(data, found),
     )
 
@@ -153,13 +156,13 @@ def _decision_lines(decision: Decision) -> Iterator[str]:
         yield f"evicts from {decision.nominated_node}: {victims}\n"
 
 
-def _score_lines(found: Explanation) -> Iterator[str]:
+def _score_lines(found: Explanation, chosen: str) -> Iterator[str]:
     if not len(found.rows):
         return
     plugins = list(found.scores)
     rows = [
         [name, str(sum(scores.values())) if plugins else "-", *map(str, scores.values())]
-        for name, scores in found.feasible()
+        for name, scores in found.feasible(chosen)
     ]
     yield "\n"
     yield from _aligned(["FEASIBLE NODE", "TOTAL", *plugins], rows)
@@ -179,7 +182,7 @@ def _decision_pieces(data: dict[str, Any], found: Explanation) -> Iterator[str]:
         {"node": name, "total": sum(scores.values()), "scores": scores}
         if scores
         else {"node": name}
-        for name, scores in found.feasible()
+        for name, scores in found.feasible(data.get("node", ""))
     )
     rejected = (
         {

@@ -15,12 +15,13 @@ from typing import Any
 
 import msgspec
 
-from stowplan.config import to_dict
+from stowplan.config import to_dict, without_keys
 from stowplan.runtime.debug_pages import Page, cache_page, decision_page, queue_page
 from stowplan.runtime.explanations import Explanations
 from stowplan.runtime.exposition import CONTENT_TYPE
+from stowplan.runtime.metric_readings import describe_build
 from stowplan.runtime.resource_metrics import resource_text
-from stowplan.runtime.status_pages import Statusz, flagz
+from stowplan.runtime.status_pages import COMPONENT, Statusz, flagz
 from stowplan.runtime.surface import Surface
 
 TEXT = "text/plain; charset=utf-8"
@@ -60,6 +61,8 @@ class Endpoints:
         self._surface = surface
         self._explanations = Explanations()
         surface.machine.algorithm.explain = self._explanations.note
+        describe_build(surface.metrics.families, surface.gates)
+        surface.metrics.before_text.append(self._read_leading)
         self._statusz = Statusz(surface.clock)
         self._pages: dict[str, Callable[[Question], Reply]] = {
             "/metrics": self._metrics,
@@ -105,6 +108,10 @@ class Endpoints:
             return Reply(200, "metrics reset\n")
         return Reply(200, metrics.text(machine), CONTENT_TYPE)
 
+    def _read_leading(self) -> None:
+        leading = self._surface.metrics.families["leader_election_master_status"]
+        leading.set(COMPONENT, value=int(self._surface.is_leading()))
+
     def _resources(self, ask: Question) -> Reply:
         # The list is taken now, its text in pieces later: pods do not change, they are replaced.
         leading = self._surface.is_leading()
@@ -112,7 +119,7 @@ class Endpoints:
         return Reply(200, resource_text(pods), CONTENT_TYPE)
 
     def _configz(self, ask: Question) -> Reply:
-        config = without_secrets(to_dict(self._surface.machine.config))
+        config = to_dict(without_keys(self._surface.machine.config))
         return Reply(200, _encoded({"componentconfig": config}), JSON)
 
     def _verbosity(self, ask: Question) -> Reply:
@@ -150,14 +157,6 @@ class Endpoints:
     def _bottlenecks(self, ask: Question) -> Reply:
         report = self._surface.bottlenecks.report()
         return _shown(ask, Page([f"{report.text}\n"], [_encoded(report.to_dict())]))
-
-
-def without_secrets(config: dict[str, Any]) -> dict[str, Any]:
-    """The private keys of extenders are nobody's business, whoever may read the rest."""
-    for extender in config.get("extenders", ()):
-        if extender.get("tlsConfig", {}).get("keyData"):
-            extender["tlsConfig"]["keyData"] = "REDACTED"
-    return config
 
 
 def _shown(ask: Question, page: Page) -> Reply:

@@ -68,9 +68,11 @@ class Explanation:
         self._overrides = dict(diagnosis.overrides)
         self._absent = diagnosis.absent
 
-    def feasible(self) -> Iterator[tuple[str, dict[str, int]]]:
-        """Each feasible node with its score per plugin, the best first."""
-        for position in np.argsort(-self.totals(), kind="stable").tolist():
+    def feasible(self, chosen: str) -> Iterator[tuple[str, dict[str, int]]]:
+        """Each feasible node with its score per plugin: the chosen one, then the best."""
+        order = np.argsort(-self.totals(), kind="stable").tolist()
+        order.sort(key=lambda position: self._names[self.rows[position]] != chosen)
+        for position in order:
             name = self._names[self.rows[position]]
             scores = {plugin: int(column[position]) for plugin, column in self.scores.items()}
             yield name, scores

@@ -1,8 +1,8 @@
 """Metric families as plain numbers, and the text that Prometheus reads.
 
-A histogram is a list of counts and a sum, a counter a dictionary: an observation costs a fifth of
-a microsecond, a tenth of what a general library takes, and a decision makes a dozen of them.  The
-text is made when somebody asks.
+A histogram is a list of counts and a sum, a counter a dictionary.  A decision makes a dozen
+observations, so they are collected and counted many at a time: an append each, a tenth of what a
+general library takes.  The text is made when somebody asks.
 
 `runtime.metric_table` names the families, `runtime.metrics` fills them, `runtime.server` shows
 the text.
@@ -14,6 +14,8 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+
+import numpy as np
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8; escaping=underscores"
 
@@ -62,10 +64,20 @@ class Histogram:
         self.sum += value
 
     def observe_many(self, values: list[float]) -> None:
-        counts, bounds = self.counts, self.bounds
-        for value in values:
-            counts[bisect_left(bounds, value)] += 1
+        places = np.searchsorted(self.bounds, values)
+        added = np.bincount(places, minlength=len(self.counts)).tolist()
+        self.counts = [count + more for count, more in zip(self.counts, added, strict=True)]
         self.sum += sum(values)
+
+    def take(self, values: list[float]) -> None:
+        """Count what has been collected, and empty the list."""
+        if values:
+            self.observe_many(values)
+            values.clear()
+
+    def merge(self, other: Histogram) -> None:
+        self.counts = [one + more for one, more in zip(self.counts, other.counts, strict=True)]
+        self.sum += other.sum
 
     @property
     def count(self) -> int:

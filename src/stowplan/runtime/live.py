@@ -31,7 +31,7 @@ from stowplan.clock import Clock, SteadyClock
 from stowplan.cluster.client import KubernetesClient
 from stowplan.cluster.kubeconfig import Connection, load_connection
 from stowplan.cluster.leader_election import ElectionConfig
-from stowplan.config import SchedulerConfig, to_yaml
+from stowplan.config import SchedulerConfig, to_yaml, without_keys
 from stowplan.core.attempts import AttemptLog
 from stowplan.core.bottlenecks import Bottlenecks
 from stowplan.core.debugger import compare, dump
@@ -58,8 +58,6 @@ from stowplan.runtime.surface import Surface
 
 SERVER_DRAIN_S = 5.0
 REPORT_EVERY_S = 60.0
-LEASE_NAME = "kube-scheduler"
-"""The label of the election's metrics, whatever the lease is called."""
 
 
 def run(options: RunOptions) -> int:
@@ -76,7 +74,7 @@ def run(options: RunOptions) -> int:
         config.client_connection.kubeconfig, master=options.master, environment=os.environ
     )
     log.info(1, "Starting Stowplan", version=__version__, server=connection.server)
-    log.info(2, "Using component config", config=to_yaml(config))
+    log.info(2, "Using component config", config=to_yaml(without_keys(config)))
     tune_collector()
     live = Live(options, config, registry, connection, clock, log)
     return asyncio.run(live.run())
@@ -198,6 +196,13 @@ class Live:
         self._reloader = Reloader(
             self._options.load, self._driver.reconfigure, self._config, self._log
         )
+        self._metrics.before_text.append(lambda: self._count(recorder))
+
+    def _count(self, recorder: EventRecorder) -> None:
+        families = self._metrics.families
+        families["stowplan_events_dropped_total"].set(value=recorder.dropped)
+        for result, count in self._reloader.counts.items():
+            families["stowplan_config_reloads_total"].set(result, value=count)
 
     def _election(self, stack: AsyncExitStack) -> Election | None:
         election = self._config.leader_election
@@ -322,8 +327,6 @@ class Live:
         self._look_back()
 
     def _look_back(self) -> None:
-        leading = self._metrics.families["leader_election_master_status"]
-        leading.set(LEASE_NAME, value=int(self._replica.is_leading))
         if self._log.enabled(4, "live"):
             self._log.info(4, "Where the time goes", report=self._bottlenecks.report().text)
         self._bottlenecks.rotate()
@@ -339,6 +342,8 @@ class Live:
         )
 
     def _dump(self) -> None:
+        # What the informers have, the machine must have been told.
+        self._driver.turn()
         informers = self._driver.informers
         found = compare(
             self._machine,

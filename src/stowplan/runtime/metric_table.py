@@ -320,7 +320,7 @@ _OTHERS: tuple[Spec, ...] = (
     ),
 )
 
-PROCESS: tuple[Spec, ...] = (
+COMPONENT: tuple[Spec, ...] = (
     Spec(
         "leader_election_master_status",
         _GAUGE,
@@ -361,7 +361,7 @@ PROCESS: tuple[Spec, ...] = (
     Spec(
         "kubernetes_build_info",
         _GAUGE,
-        ("build_date", "git_version", "major", "minor", "platform"),
+        ("git_version", "major", "minor", "platform"),
         _ALPHA,
         "Always 1: which version of Kubernetes this behaves as.",
     ),
@@ -379,6 +379,9 @@ PROCESS: tuple[Spec, ...] = (
         _ALPHA,
         "Always 1: the versions of Kubernetes this is compatible with.",
     ),
+)
+
+OWN: tuple[Spec, ...] = (
     Spec(
         "stowplan_build_info",
         _GAUGE,
@@ -400,6 +403,41 @@ PROCESS: tuple[Spec, ...] = (
         _ALPHA,
         "Reloads of the configuration: accepted or refused.",
     ),
+    Spec(
+        "stowplan_kept_answers_total",
+        _COUNTER,
+        ("profile", "result"),
+        _ALPHA,
+        "Attempts that found answers kept for their kind of pod (hit), or none (miss).",
+    ),
+    Spec(
+        "stowplan_kept_answer_rows_total",
+        _COUNTER,
+        ("profile",),
+        _ALPHA,
+        "Nodes that had to be asked about again because they had changed, or were new.",
+    ),
+)
+
+PROCESS: tuple[Spec, ...] = (
+    Spec(
+        "process_cpu_seconds_total",
+        _COUNTER,
+        (),
+        _ALPHA,
+        "Seconds of processor time, of user and system.",
+    ),
+    Spec("process_open_fds", _GAUGE, (), _ALPHA, "Open file descriptors."),
+    Spec("process_max_fds", _GAUGE, (), _ALPHA, "File descriptors that may be open."),
+    Spec("process_resident_memory_bytes", _GAUGE, (), _ALPHA, "Memory that is in use."),
+    Spec("process_virtual_memory_bytes", _GAUGE, (), _ALPHA, "Memory that is mapped."),
+    Spec(
+        "process_start_time_seconds",
+        _GAUGE,
+        (),
+        _ALPHA,
+        "When the process started, in seconds since the Unix epoch.",
+    ),
 )
 
 SPECS: tuple[Spec, ...] = (
@@ -409,6 +447,8 @@ SPECS: tuple[Spec, ...] = (
     *_BATCHING,
     *CALLS,
     *_OTHERS,
+    *COMPONENT,
+    *OWN,
     *PROCESS,
 )
 

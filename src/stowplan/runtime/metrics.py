@@ -2,8 +2,8 @@
 
 It listens at four places: the machine's attempts (`AttemptObserver`), the time its parts take
 (`Recorder`), changes that came in (`handled`), and requests that were sent (`sent`).  On the way
-of a pod it only adds to plain numbers, a few microseconds an attempt; what can be read off the
-machine (queues, cache, plugins' evaluations) is read when somebody asks for the text.
+of a pod it only appends to lists, a few microseconds an attempt; what can be read off the machine
+(`metric_readings`) or the process is read when somebody asks for the text.
 
 Made by `runtime.live`, shown by `runtime.server`.
 """
@@ -11,8 +11,7 @@ Made by `runtime.live`, shown by `runtime.server`.
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from random import Random
 from time import perf_counter
 
@@ -36,17 +35,19 @@ from stowplan.objects.kinds import (
 )
 from stowplan.objects.pod import Pod
 from stowplan.queue import QueuedPod
-from stowplan.runtime.exposition import Family, Histogram, Labels, Spec, text_of
-from stowplan.runtime.metric_table import ATTEMPT_S, POINT_S, RESULTS, SLI_S, SPECS
+from stowplan.runtime.exposition import Family, Histogram, Spec, text_of
+from stowplan.runtime.metric_readings import forget_counts, read_machine
+from stowplan.runtime.metric_table import ATTEMPT_S, POINT_S, SLI_S, SPECS
+from stowplan.runtime.process_metrics import read_process
 
 SAMPLED_SHARE = 0.1
 """Of the cycles, those in which plugins are timed one by one."""
 
+DEFAULT_PREEMPTION = "DefaultPreemption"
+
 _MANY_ATTEMPTS = 15
 
 _Key = tuple[str, str, str]
-_Ended = tuple[str, str, float, int, float | None]
-"""(result, profile, seconds, attempts, seconds since it was ready)"""
 
 _RESOURCES: dict[type[KubeObject], str] = {
     NODE.struct: Resource.NODE,
@@ -76,6 +77,8 @@ class Metrics:
         self.families = {spec.name: Family(spec) for spec in SPECS}
         self.sampled = False
         self.catch_up: Callable[[], None] = lambda: None
+        self.before_text: list[Callable[[], None]] = []
+        """Called before the text is made, to set what only they know."""
         self._chance = random.random
         self._begun_s = 0.0
         self._binding: dict[str, float] = {}
@@ -96,8 +99,10 @@ class Metrics:
         self._sli = [Histogram(SLI_S) for _ in range(_MANY_ATTEMPTS + 1)]
         self._flushed = 0
         self._algorithm_s: list[float] = []
-        self._ended: list[_Ended] = []
-        """Not counted yet: on the way of a pod there is only an append."""
+        self._attempts_s: dict[tuple[str, str], list[float]] = {}
+        self._tries_made: list[float] = []
+        self._sli_s: list[list[float]] = [[] for _ in self._sli]
+        """Not counted yet, these four: on the way of a pod there is only an append."""
 
     def _scheduler(self, name: str) -> Family:
         return self.families[f"scheduler_{name}"]
@@ -118,33 +123,30 @@ class Metrics:
     ) -> None:
         begun_s = self._binding.pop(queued.info.uid, self._begun_s)
         result = "scheduled"
-        sli_s = None
         if status is None:
-            initial_s = queued.initial_attempt_s
-            sli_s = None if initial_s is None else now_s - initial_s
+            attempts, initial_s = queued.attempts, queued.initial_attempt_s
+            self._tries_made.append(attempts)
+            if initial_s is not None:
+                self._sli_s[min(attempts, _MANY_ATTEMPTS)].append(now_s - initial_s)
             self._flushed += queued.was_flushed
         else:
             result = "unschedulable" if status.is_rejected else "error"
             self._failed(decision, status)
-        profile = queued.info.pod.spec.scheduler_name
-        ended = (result, profile, perf_counter() - begun_s, queued.attempts, sli_s)
-        self._ended.append(ended)
-        if len(self._ended) >= BUFFER_MAX:
+        key = (result, queued.info.pod.spec.scheduler_name)
+        try:
+            self._attempts_s[key].append(perf_counter() - begun_s)
+        except KeyError:
+            self._attempts_s[key] = [perf_counter() - begun_s]
+        if len(self._algorithm_s) >= BUFFER_MAX:
             self._count_attempts()
 
     def _count_attempts(self) -> None:
-        for result, profile, seconds, attempts, sli_s in self._ended:
-            histogram = self._attempts.get((result, profile))
-            if histogram is None:
-                histogram = self._attempts[result, profile] = Histogram(ATTEMPT_S)
-            histogram.observe(seconds)
-            if result == "scheduled":
-                self._tries.observe(attempts)
-            if sli_s is not None:
-                self._sli[min(attempts, _MANY_ATTEMPTS)].observe(sli_s)
-        self._ended.clear()
-        self._algorithm.observe_many(self._algorithm_s)
-        self._algorithm_s.clear()
+        for key, seconds in self._attempts_s.items():
+            self._attempts.setdefault(key, Histogram(ATTEMPT_S)).take(seconds)
+        for histogram, seconds in zip(self._sli, self._sli_s, strict=True):
+            histogram.take(seconds)
+        self._tries.take(self._tries_made)
+        self._algorithm.take(self._algorithm_s)
 
     def _failed(self, decision: Decision, status: Status) -> None:
         if decision.victims:
@@ -234,26 +236,19 @@ class Metrics:
     def text(self, machine: Machine) -> str:
         self._catch_up()
         self._collect_attempts()
-        self._collect_points()
-        self._collect_queue(machine)
-        self._collect_state(machine)
-        evaluations = self._scheduler("plugin_evaluation_total")
-        for labels, count in _evaluations(machine).items():
-            evaluations.set(*labels, value=count)
-        self._prime(machine)
+        self._collect_points(machine)
+        self._scheduler("pending_async_api_calls").set("pod_binding", value=len(self._binding))
+        read_machine(self.families, machine)
+        read_process(self.families)
+        for action in self.before_text:
+            action()
         return text_of(self.families.values())
 
     def reset(self, machine: Machine) -> None:
         """As DELETE /metrics: every count starts from nothing."""
         self._catch_up()
         self._start()
-        for framework in machine.frameworks.values():
-            for tally in framework.tallies.values():
-                tally.pre_filtered = tally.filtered = tally.scored = 0
-        counts = machine.queue.metrics
-        counts.incoming_pods.clear()
-        counts.hint_executions.clear()
-        counts.hint_durations.clear()
+        forget_counts(machine)
 
     def _catch_up(self) -> None:
         self.catch_up()
@@ -272,75 +267,33 @@ class Metrics:
                 sli.histograms[label,] = histogram
         self._scheduler("pod_scheduled_after_flush_total").set(value=self._flushed)
 
-    def _collect_points(self) -> None:
+    def _collect_points(self, machine: Machine) -> None:
         points = self._scheduler("framework_extension_point_duration_seconds")
         waits = self._scheduler("permit_wait_duration_seconds")
+        waits.histograms.clear()
         preemptions = 0
+        preempting = _preempting_profiles(machine)
         for (point, status, profile), histogram in self._points.items():
             if point == WAIT_ON_PERMIT:
-                waits.histograms[status,] = histogram
+                waits.histogram(status).merge(histogram)
                 continue
             points.histograms[point, status, profile] = histogram
-            if point == "PostFilter":
+            if point == "PostFilter" and profile in preempting:
                 preemptions += histogram.count
         self._scheduler("preemption_attempts_total").set(value=preemptions)
 
-    def _collect_queue(self, machine: Machine) -> None:
-        queue = machine.queue
-        counts = queue.metrics
-        pending = self._scheduler("pending_pods")
-        for name, count in queue.pending_counts().items():
-            pending.set(name, value=count)
-        _copy(self._scheduler("queue_incoming_pods_total"), counts.incoming_pods.items())
-        _copy(self._scheduler("unschedulable_pods"), counts.unschedulable_pods.items())
-        inflight = (((event,), count) for event, count in counts.inflight_events.items())
-        _copy(self._scheduler("inflight_events"), inflight)
-        hints = self._scheduler("queueing_hint_execution_duration_seconds")
-        for labels, durations in counts.hint_durations.items():
-            histogram = hints.histogram(*labels)
-            histogram.counts, histogram.sum = durations.counts, durations.sum_s
 
-    def _collect_state(self, machine: Machine) -> None:
-        size = self._scheduler("cache_size")
-        size.set("nodes", value=len(machine.cache.nodes))
-        size.set("pods", value=machine.cache.pod_count)
-        size.set("assumed_pods", value=machine.cache.assumed_count)
-        self._scheduler("goroutines").set("binding", value=machine.binding_count)
-        asking = int(machine.is_deciding)
-        self._scheduler("goroutines").set("prioritizing_extender", value=asking)
-        self._scheduler("pending_async_api_calls").set("pod_binding", value=len(self._binding))
-
-    def _prime(self, machine: Machine) -> None:
-        """Show from the start what can be counted: a rate needs a first value, even zero."""
-        for profile in machine.frameworks:
-            for result in RESULTS:
-                self._scheduler("schedule_attempts_total").add(result, profile, amount=0)
-            for result in ("no_hint", "hint_used", "hint_not_used"):
-                self._scheduler("batch_attempts_total").add(profile, result, amount=0)
-        for stage in ("predicate", "assume", "bind"):
-            self._scheduler("volume_scheduling_stage_error_total").add(stage, amount=0)
-
-
-def _evaluations(machine: Machine) -> Counter[_Key]:
-    """(plugin, point, profile) -> in how many attempts it had a say."""
-    found: Counter[_Key] = Counter()
-    for profile, framework in machine.frameworks.items():
-        for tally in framework.tallies.values():
-            for point, names, count in (
-                ("PreFilter", tally.pre_filters, tally.pre_filtered),
-                ("Filter", tally.filters, tally.filtered),
-                ("PreScore", tally.pre_scores, tally.scored),
-                ("Score", tally.scores, tally.scored),
-            ):
-                for name in names:
-                    found[name, point, profile] += count
-    return found
+def _preempting_profiles(machine: Machine) -> set[str]:
+    return {
+        profile
+        for profile, framework in machine.frameworks.items()
+        if any(
+            getattr(plugin, "name", "") == DEFAULT_PREEMPTION
+            for plugin in framework.plugins.post_filter
+        )
+    }
 
 
 def _is_counted(spec: Spec) -> bool:
     """Whether it can start again from nothing; the rest says how things are."""
     return spec.name.startswith("scheduler_")
-
-
-def _copy(family: Family, counts: Iterable[tuple[Labels, int]]) -> None:
-    family.values = {labels: float(count) for labels, count in counts}

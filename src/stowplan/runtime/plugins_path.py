@@ -76,6 +76,8 @@ def _files(path: Path) -> list[Path]:
         raise InputError(
             "does not exist", where=str(path), hint="--plugin-path takes a file or a folder"
         )
+    if path.suffix != ".py":
+        raise InputError("is no Python file", where=str(path), hint="a plugin is in a *.py file")
     return [path]
 
 

@@ -13,8 +13,6 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-import aiohttp
-
 from stowplan.clock import Clock
 from stowplan.errors import ApiError, Forbidden, NotFound, Unauthorized, Unavailable
 from stowplan.objects.kinds import (
@@ -75,6 +73,7 @@ def needed_rights(watched: Iterable[Kind], lease: tuple[str, str] | None) -> lis
     """`lease` is the namespace and name of the lease to hold, if one is."""
     rights = [Right(verb, kind) for kind in watched for verb in ("list", "watch")]
     rights += [
+        Right("get", POD),
         Right("create", POD, "binding"),
         Right("patch", POD, "status"),
         Right("delete", POD),
@@ -140,7 +139,7 @@ async def _reach(client: Asked, timeout_s: float, clock: Clock, log: Log, sleep:
 
 def _is_about_trust(error: ApiError) -> bool:
     """No waiting makes a certificate valid."""
-    return isinstance(error.__cause__, ssl.SSLError | aiohttp.ClientSSLError)
+    return isinstance(error.__cause__, ssl.SSLCertVerificationError)
 
 
 async def _may(client: Asked, right: Right) -> bool:

@@ -38,6 +38,8 @@ class Reloader:
         self._apply = apply
         self._current = current
         self._log = log
+        self.counts = {"accepted": 0, "refused": 0}
+        """Reloads by outcome."""
 
     def reload(self) -> None:
         try:
@@ -47,11 +49,13 @@ class Reloader:
             config = replace(config, **kept)
             self._apply(config)
         except ConfigError as error:
+            self.counts["refused"] += 1
             self._log.error("The new configuration is refused; the old one goes on", error)
             return
         if changed:
             self._log.warning("Some of the new configuration needs a restart", fields=changed)
         self._current = config
+        self.counts["accepted"] += 1
         self._log.info(0, "Configuration reloaded")
 
 

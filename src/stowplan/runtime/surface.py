@@ -33,7 +33,7 @@ class ServingOptions:
     key_file: str = ""
     """Neither these nor `cert_dir`: a self-signed certificate that lives in memory."""
     sni_cert_keys: tuple[str, ...] = ()
-    """`cert,key` or `cert,key:name,name`, as given to --tls-sni-cert-key."""
+    """`cert,key:name,name`, as given to --tls-sni-cert-key."""
     cipher_suites: tuple[str, ...] = ()
     """IANA names."""
     min_version: str = ""

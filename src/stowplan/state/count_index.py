@@ -14,7 +14,7 @@ from weakref import ref
 import numpy as np
 
 from stowplan.state.counts import CountColumn, DomainCounts, Domains
-from stowplan.state.pod_info import PodKind
+from stowplan.state.pod_info import PodKind, kind_count
 from stowplan.state.pod_sorts import Place, PodSort, places_of
 from stowplan.state.row_set import ALL_NODES, Member, all_nodes
 
@@ -24,9 +24,15 @@ if TYPE_CHECKING:
 _BYTES_MAX = 256 * 2**20
 """Memory for count columns, and as much again for domains."""
 
+_FIXED_BYTES = 2048
+"""What one takes up however few nodes there are."""
+
 _COUNTS_MIN = 64
 """So many are kept however large the table is.  Beyond the bound, the quarter goes that nobody
 asked for the longest."""
+
+_COUNTS_PER_KIND = 16
+"""More are not kept for each kind of pod there is: pods that are gone ask for nothing."""
 
 _DOMAINS_MAX = 512
 
@@ -62,7 +68,7 @@ class CountIndex:
         found = self._domain_counts.get(key)
         if found is None:
             if len(self._domain_counts) >= self._counts_max:
-                self._retire(_oldest(self._domain_counts, self._counts_max // 4))
+                self._retire(_oldest(self._domain_counts, len(self._domain_counts) // 4))
             domains = self._domains_of(query)
             column = self.column(query.sort)
             found = self._domain_counts[key] = DomainCounts(column, domains)
@@ -101,7 +107,8 @@ class CountIndex:
 
     @property
     def _counts_max(self) -> int:
-        return max(_COUNTS_MIN, _BYTES_MAX // (4 * self._table.capacity))
+        by_memory = _BYTES_MAX // (4 * self._table.capacity + _FIXED_BYTES)
+        return max(_COUNTS_MIN, min(by_memory, _COUNTS_PER_KIND * kind_count()))
 
     def _counted(self, sort: PodSort) -> CountColumn:
         table = self._table
@@ -151,7 +158,8 @@ class CountIndex:
 
     def _retire_domains(self, keys: list[tuple[str, Hashable]]) -> None:
         gone = {id(self._domains.pop(key)) for key in keys}
-        self._retire([k for k, d in self._domain_counts.items() if id(d.domains) in gone])
+        if gone:
+            self._retire([k for k, d in self._domain_counts.items() if id(d.domains) in gone])
 
     def _retire(self, keys: Iterable[tuple[PodSort, str, Hashable]]) -> None:
         for key in keys:

@@ -12,6 +12,8 @@ from stowplan.objects.node import Node, Taint
 from stowplan.objects.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, allocatable
 from stowplan.state.pod_info import NO_LABELS, HostPort, PodInfo
 
+_ALWAYS_THERE = frozenset({CPU, MEMORY, EPHEMERAL_STORAGE})
+
 
 class ImageState(NamedTuple):
     size_bytes: int
@@ -84,7 +86,11 @@ class NodeInfo:
         kind = pod.kind
         requested = self.requested
         for name, amount in kind.running_requests.items():
-            requested[name] = requested.get(name, 0) + sign * amount
+            left = requested.get(name, 0) + sign * amount
+            if left or name in _ALWAYS_THERE:
+                requested[name] = left
+            else:
+                requested.pop(name, None)
         milli_cpu, memory = kind.nonzero_requests
         self.nonzero_milli_cpu += sign * milli_cpu
         self.nonzero_memory += sign * memory

@@ -52,6 +52,13 @@ _LOG_MAX = 4096
 _ROW_SETS_MAX = 1024
 """Row sets kept; the oldest goes first."""
 
+_LABELS_MAX = 256
+"""Label columns kept; the oldest goes first."""
+
+_LISTS_MAX = 1024
+"""Taint lists (and feature lists) kept beside two for each node; beyond, those in use are
+numbered anew.  An autoscaler writes the time into its taints, so that no two are alike."""
+
 
 class NodeTable:
     def __init__(self) -> None:
@@ -91,6 +98,8 @@ class NodeTable:
         self._membership = 0
         self._tree = NodeTree()
         self._image_table = ImageTable()
+        self._zeros: Ints = np.zeros(0, np.int64)
+        """The column of every resource that no node has, or no pod asks for."""
         self._grow(64)
 
     # -- what plugins read ------------------------------------------------------------------
@@ -140,10 +149,10 @@ class NodeTable:
 
     def allocatable(self, resource: str) -> Ints:
         """Milli-cpu, bytes or counts; all zero for a resource no node has."""
-        return self._amount_column(self._allocatable, resource)[: self.size]
+        return self._allocatable.get(resource, self._zeros)[: self.size]
 
     def requested(self, resource: str) -> Ints:
-        return self._amount_column(self._requested, resource)[: self.size]
+        return self._requested.get(resource, self._zeros)[: self.size]
 
     def _amount_column(self, columns: dict[str, Ints], resource: str) -> Ints:
         column = columns.get(resource)
@@ -171,6 +180,10 @@ class NodeTable:
             column.version = self.node_version
             self._labels[key] = column
             self.counts.forget_label(key)
+            if len(self._labels) > _LABELS_MAX:
+                oldest = next(iter(self._labels))
+                del self._labels[oldest]
+                self.counts.forget_label(oldest)
         return column
 
     def rows_of(self, names: frozenset[str]) -> Rows:
@@ -235,6 +248,9 @@ class NodeTable:
             return (log[-1][1],)
         # Every change has its own version, so the last ones of the log are these.
         return {log[-1 - n][1] for n in range(count)}
+
+    def version_of(self, row: int) -> int:
+        return int(self._columns["row_version"][row])
 
     def is_node_newer_than(self, row: int, node_version: int) -> bool:
         """Whether the row's node object changed after that."""
@@ -447,12 +463,18 @@ class NodeTable:
             amounts[row] = min(info.allocatable.get(name, 0), AMOUNT_MAX)
         columns = self._columns
         columns["unschedulable"][row] = node.spec.unschedulable
-        columns["taint_list"][row] = self._taint_list(tuple(node.spec.taints or ()))
-        features = frozenset(node.status.declared_features or ())
-        columns["feature_list"][row] = self._feature_list(features)
+        if max(len(self.taint_lists), len(self.feature_lists)) > _LISTS_MAX + 2 * self.size:
+            self._renumber_lists()
+        self._write_lists(row, node)
         labels = info.labels
         for key, label in self._labels.items():
             label.set(row, labels.get(key))
+
+    def _write_lists(self, row: int, node: Node) -> None:
+        columns = self._columns
+        columns["taint_list"][row] = self._taint_list(tuple(node.spec.taints or ()))
+        features = frozenset(node.status.declared_features or ())
+        columns["feature_list"][row] = self._feature_list(features)
 
     def _taint_list(self, taints: tuple[Taint, ...]) -> int:
         key = tuple((t.key, t.value, t.effect) for t in taints)
@@ -469,6 +491,14 @@ class NodeTable:
             self.feature_lists.append(features)
         return number
 
+    def _renumber_lists(self) -> None:
+        """Forget the lists that no node has any more; whoever knew the numbers sees new lists."""
+        self.taint_lists, self.feature_lists = [], []
+        self._taint_index, self._feature_index = {}, {}
+        for row, node in enumerate(self._nodes):
+            if node is not None:
+                self._write_lists(row, node)
+
     def _write_images(self, row: int, info: NodeInfo) -> None:
         info.image_states = self._image_table.states_of(info)
         self._image_versions[row] = self._image_table.version
@@ -482,6 +512,8 @@ class NodeTable:
                 columns[name] = _grown(columns[name], capacity, np.int64)
         self.ports.grow(capacity)
         self.images.grow(capacity)
+        self._zeros = np.zeros(capacity, np.int64)
+        self._zeros.setflags(write=False)
         self.capacity = capacity
 
 

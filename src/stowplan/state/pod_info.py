@@ -279,6 +279,11 @@ def kind_of(pod: Pod) -> PodKind:
     return kind
 
 
+def kind_count() -> int:
+    """How many kinds of pods there are: what is kept per kind need not be more than that."""
+    return len(_kinds)
+
+
 def _resize_key(pod: Pod) -> bytes:
     """What of the status can change the pod's requests: allocations, and a refused resize."""
     status = pod.status
@@ -297,4 +302,13 @@ def _resize_key(pod: Pod) -> bytes:
     )
 
 
-__all__ = ["EVERYTHING", "NOTHING", "HostPort", "PodInfo", "PodKind", "Term", "kind_of"]
+__all__ = [
+    "EVERYTHING",
+    "NOTHING",
+    "HostPort",
+    "PodInfo",
+    "PodKind",
+    "Term",
+    "kind_count",
+    "kind_of",
+]

@@ -93,20 +93,34 @@ class Api:
         if self.token:
             headers["Authorization"] = f"Bearer {self.token}"
         payload = json.dumps(body) if body is not None else None
+        reused = self._connection() is not None
         try:
             return self._exchange(method, target, payload, headers)
         except (http.client.HTTPException, OSError):
-            self._local.connection.close()
-            self._local.connection = None
-            raise
+            self._drop()
+            # The server was restarted since: a question may be asked again.
+            if not (reused and method == "GET"):
+                raise
+            return self._exchange(method, target, payload, headers)
 
     def _exchange(
         self, method: str, target: str, payload: str | None, headers: dict[str, str]
     ) -> tuple[int, str]:
-        connection = getattr(self._local, "connection", None) or self._connect()
+        connection = self._connection() or self._connect()
         connection.request(method, target, payload, headers)
         response = connection.getresponse()
         return response.status, response.read().decode()
+
+    def _connection(self) -> http.client.HTTPConnection | None:
+        """That of this thread."""
+        found: http.client.HTTPConnection | None = getattr(self._local, "connection", None)
+        return found
+
+    def _drop(self) -> None:
+        connection = self._connection()
+        if connection is not None:
+            connection.close()
+            self._local.connection = None
 
     def _connect(self) -> http.client.HTTPConnection:
         parts = urlsplit(self.url)

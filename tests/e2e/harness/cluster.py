@@ -199,6 +199,7 @@ class RealCluster(Cluster):
             "service-account-key-file": self._key,
             "token-auth-file": self.token_file,
             "authorization-mode": "RBAC",
+            "delete-collection-workers": 8,
             # Those that wait for controllers, which nobody runs here.
             "disable-admission-plugins": (
                 "ServiceAccount,TaintNodesByCondition,StorageObjectInUseProtection"

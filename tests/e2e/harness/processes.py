@@ -14,7 +14,7 @@ from typing import TypeVar
 import pytest
 
 POLL_S = 0.05
-TAIL_LINES = 30
+TAIL_LINES = 20
 GRACE_S = 15.0
 
 Value = TypeVar("Value")

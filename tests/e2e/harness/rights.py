@@ -22,9 +22,7 @@ ENDPOINTS = ("/metrics", "/metrics/*", "/configz", "/debug/*")
 
 def manifest() -> list[Data]:
     """The roles and bindings of deploy/."""
-    # Until deploy/ is there.
-    path = MANIFEST if MANIFEST.exists() else Path(__file__).parent / "stopgap_rights.yaml"
-    documents = yaml.safe_load_all(path.read_text())
+    documents = yaml.safe_load_all(MANIFEST.read_text())
     return [it for it in documents if it and it["kind"] in KINDS]
 
 

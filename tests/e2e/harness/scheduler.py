@@ -16,8 +16,11 @@ from tests.e2e.harness.processes import Process, eventually, free_port
 
 Data = dict[str, Any]
 
+LEASE = "stowplan"
+"""The one that deploy/ gives the right to."""
 NO_ELECTION: Data = {"leaderElect": False}
 QUICK_ELECTION: Data = {
+    "resourceName": LEASE,
     "leaderElect": True,
     "leaseDuration": "3s",
     "renewDeadline": "2s",

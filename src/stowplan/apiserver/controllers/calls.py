@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from stowplan.apiserver.controllers.shared import Shared
 from stowplan.apiserver.controllers.work_queue import WorkQueue
-from stowplan.cluster.port import Answer
+from stowplan.cluster.port import Answer, Done
 from stowplan.errors import ApiError, Conflict, NotFound
 from stowplan.objects.api import Bind, Request
 from stowplan.objects.kinds import Kind
@@ -55,8 +55,8 @@ class Calls:
         self._queue.add_after(key, WAIT_MAX_S)
         return False
 
-    def send(self, key: str, request: Request) -> None:
-        """Carry out a request for the object `key`."""
+    def send(self, key: str, request: Request, tell: Done | None = None) -> None:
+        """Carry out a request for the object `key`, and tell what came of it."""
         assert not isinstance(request, Bind), "controllers do not bind"
         kind = request.kind
         until_s = self._shared.clock.now() + WAIT_MAX_S
@@ -71,6 +71,8 @@ class Calls:
             elif answer is not None and answer.metadata.resource_version.isdecimal():
                 version = int(answer.metadata.resource_version)
                 waiting.versions[kind] = max(version, waiting.versions.get(kind, 0))
+            if tell is not None:
+                tell(answer)
             if not waiting.calls:
                 self._queue.add(key)
 

@@ -116,13 +116,10 @@ class DaemonSetController:
         return kept
 
     def _create(self, owner: DaemonSet, body: dict[str, Any], nodes: list[str]) -> None:
-        for node in nodes[:BURST_MAX]:
+        for number, node in enumerate(nodes[:BURST_MAX]):
             pinned = {**body, "spec": pin_to_node(body["spec"], node)}
-            self.calls.send(owner.key, Create(POD, owner.namespace, pinned))
-        if nodes:
-            count = min(len(nodes), BURST_MAX)
-            note = f"Created {count} pod{'s' if count > 1 else ''}"
-            self._reporter.report(owner, "SuccessfulCreate", note)
+            request = Create(POD, owner.namespace, pinned)
+            self.calls.send(owner.key, request, self._reporter.creation(owner, number))
 
     def _update(self, owner: DaemonSet, pods: list[Pod], revision: str, desired: int) -> None:
         strategy = owner.spec.update_strategy or UpdateStrategy()

@@ -150,11 +150,9 @@ class JobController:
                 )
                 for n in free[:count]
             ]
-        for body in bodies:
-            self.calls.send(job.key, Create(POD, job.namespace, body))
-        if bodies:
-            note = f"Created {len(bodies)} pod{'s' if len(bodies) > 1 else ''}"
-            self._reporter.report(job, "SuccessfulCreate", note)
+        for number, body in enumerate(bodies):
+            request = Create(POD, job.namespace, body)
+            self.calls.send(job.key, request, self._reporter.creation(job, number))
 
     def _write_status(
         self,

@@ -69,11 +69,9 @@ class ReplicaSetController:
 
     def _create(self, owner: ReplicaSet, count: int) -> None:
         body = pod_from(owner.spec.template, owner)
-        for _ in range(count):
-            self.calls.send(owner.key, Create(POD, owner.namespace, body))
-        self._reporter.report(
-            owner, "SuccessfulCreate", f"Created {count} pod{'s' if count > 1 else ''}"
-        )
+        for number in range(count):
+            request = Create(POD, owner.namespace, body)
+            self.calls.send(owner.key, request, self._reporter.creation(owner, number))
 
     def _delete(self, owner: ReplicaSet, pods: list[Pod], count: int) -> None:
         for number, pod in enumerate(first_to_go(pods)[:count]):

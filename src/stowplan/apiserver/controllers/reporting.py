@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from stowplan.clock import Clock
-from stowplan.cluster.port import Answer, Cluster
+from stowplan.cluster.port import Answer, Cluster, Done
+from stowplan.errors import ApiError
 from stowplan.objects.api import Create
 from stowplan.objects.base import KubeObject, ObjectMeta, ObjectReference
 from stowplan.objects.coordination import Event
@@ -11,6 +12,7 @@ from stowplan.objects.kinds import EVENT
 from stowplan.objects.times import format_micro_time
 
 NOTES_PER_SYNC_MAX = 10
+"""Of pods made or deleted at one look; nobody reads more."""
 
 
 class Reporter:
@@ -45,6 +47,20 @@ class Reporter:
             type="Warning" if warning else "Normal",
         )
         self._cluster.call(Create(EVENT, namespace, event), _ignore)
+
+    def creation(self, owner: KubeObject, number: int) -> Done | None:
+        """Tells how it went with the pod of this number, counted from 0, of those just made."""
+        if number >= NOTES_PER_SYNC_MAX:
+            return None
+
+        def tell(answer: Answer) -> None:
+            if isinstance(answer, ApiError):
+                note = f"Error creating: {answer.message}"
+                self.report(owner, "FailedCreate", note, warning=True)
+            elif answer is not None:
+                self.report(owner, "SuccessfulCreate", f"Created pod: {answer.name}")
+
+        return tell
 
 
 def _ignore(answer: Answer) -> None:

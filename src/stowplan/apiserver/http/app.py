@@ -8,6 +8,7 @@ whatever goes wrong into the Status object that says so.  Where to read on: `rea
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable
 from random import Random
 
@@ -35,6 +36,9 @@ log = logging.getLogger(__name__)
 REQUESTS_MAX = 1000
 """Requests being answered at one time; one more is asked to come back."""
 WATCHES_MAX = 2000
+WARNING_LENGTH_MAX = 256
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
 class Api:
@@ -59,7 +63,6 @@ class Api:
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         self._requests += 1
-        target: Target | Virtual | None = None
         try:
             if self._requests > REQUESTS_MAX:
                 raise TooManyRequests("too many requests, please try again later", retry_after_s=1)
@@ -74,10 +77,10 @@ class Api:
                 if exchange.wanted.is_yaml:
                     answer = await as_yaml(answer)
         except ApiError as error:
-            answer = _refusal(error, target)
+            answer = _refusal(error)
         except Exception as error:
             log.exception("%s %s failed", request.method, request.path)
-            answer = _refusal(ApiError(f"Internal error occurred: {error}"), target)
+            answer = _refusal(ApiError(f"Internal error occurred: {error}"))
         finally:
             self._requests -= 1
         return _response(request, answer)
@@ -176,11 +179,8 @@ def _is_watch(exchange: Exchange, target: Target) -> bool:
     return is_true(exchange.query, "watch")
 
 
-def _refusal(error: ApiError, target: Target | Virtual | None) -> Reply:
-    kind = group = name = ""
-    if isinstance(target, Target):
-        kind, group, name = target.resource.kind.plural, target.resource.group, target.name
-    answer = reply(failure(error, kind=kind, group=group, name=name), error.code)
+def _refusal(error: ApiError) -> Reply:
+    answer = reply(failure(error), error.code)
     headers = dict(answer.headers)
     if error.retry_after_s is not None:
         headers["Retry-After"] = str(max(1, round(error.retry_after_s)))
@@ -192,9 +192,18 @@ def _refusal(error: ApiError, target: Target | Virtual | None) -> Reply:
 def _response(request: web.BaseRequest, answer: Reply) -> web.Response:
     response = web.Response(body=answer.body, status=answer.code, headers=answer.headers)
     for warning in answer.warnings:
-        quoted = warning.replace("\\", "\\\\").replace('"', '\\"')
-        response.headers.add("Warning", f'299 - "{quoted}"')
+        response.headers.add("Warning", f'299 - "{_quoted(warning)}"')
     if answer.code in (408, 413, 504) and request.can_read_body and not request.content.is_eof():
         # The rest of the body is not read, so the connection is of no more use.
         response.force_close()
     return response
+
+
+def _quoted(text: str) -> str:
+    """For a header: short, and without what would end it.
+
+    >>> _quoted('say "hi"')
+    'say \\\\"hi\\\\"'
+    """
+    printable = _CONTROL.sub("?", text[:WARNING_LENGTH_MAX])
+    return printable.replace("\\", "\\\\").replace('"', '\\"')

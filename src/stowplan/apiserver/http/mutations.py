@@ -37,6 +37,7 @@ from stowplan.apiserver.http.status import (
 from stowplan.apiserver.http.strictness import check_fields
 from stowplan.apiserver.patch import apply_patch
 from stowplan.apiserver.store import view
+from stowplan.apiserver.watches import at_version
 from stowplan.clock import Clock
 from stowplan.errors import ApiError, BadRequest, NotFound
 from stowplan.objects.api import Create, Delete, Patch, Update
@@ -296,8 +297,19 @@ class Mutations:
         code: int = 200,
         warnings: list[str] | None = None,
     ) -> Reply:
+        if is_dry_run(exchange.query):
+            item = self._as_written(target, item)
         body = self._encoder.one(target.resource, item, exchange.wanted)
         return Reply(body, code, warnings=tuple(warnings or ()))
+
+    def _as_written(self, target: Target, item: Item) -> Item:
+        """With the version that the object really has: a dry run makes no new one."""
+        thing, rest = item
+        try:
+            written, _ = self._store.read(target.resource.kind, thing.namespace, thing.name)
+        except NotFound:
+            return at_version(thing, ""), rest
+        return at_version(thing, written.metadata.resource_version), rest
 
 
 def _check_sub(target: Target) -> None:
@@ -330,7 +342,7 @@ def _check_preconditions(target: Target, thing: KubeObject, options: DeleteQuery
     found = thing.metadata.resource_version
     if options.resource_version and options.resource_version != found:
         raise answers.conflict(
-            answers.resource(kind),
+            kind,
             thing.name,
             f"the ResourceVersion in the precondition ({options.resource_version}) does not match "
             f"the ResourceVersion in record ({found}). The object might have been modified",

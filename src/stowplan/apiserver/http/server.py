@@ -18,6 +18,11 @@ from stowplan.errors import InputError
 
 WRITE_TIMEOUT_S = 60.0
 KEEP_ALIVE_S = 90.0
+"""A connection may be silent for so long, also before or within the head of a request."""
+LINGER_S = 2.0
+"""For the rest of a body that was refused to come in: a client that is cut off while it sends may
+never see the answer."""
+SHUTDOWN_TIMEOUT_S = 1.0
 HEADER_BYTES_MAX = 16 * 1024
 BACKLOG = 512
 
@@ -45,16 +50,18 @@ class HttpServer:
             access_log=None,
             handler_cancellation=True,
             keepalive_timeout=KEEP_ALIVE_S,
+            lingering_time=LINGER_S,
             max_line_size=HEADER_BYTES_MAX,
             max_field_size=HEADER_BYTES_MAX,
         )
-        self._runner = web.ServerRunner(server, handle_signals=False)
+        self._runner = web.ServerRunner(
+            server, handle_signals=False, shutdown_timeout=SHUTDOWN_TIMEOUT_S
+        )
         await self._runner.setup()
         site = web.TCPSite(
             self._runner,
             self.host,
             self.port,
-            shutdown_timeout=1.0,
             ssl_context=self._ssl_context,
             backlog=BACKLOG,
         )

@@ -63,7 +63,7 @@ def check_config(config: Any, name: str) -> Data:
             f"the name of the object ({metadata['name']}) does not match the name on the URL "
             f"({name})"
         )
-    return config
+    return {**config, "metadata": metadata}
 
 
 def apply(live: Data | None, config: Data, applier: Applier) -> Data:
@@ -163,15 +163,18 @@ def _conflict(conflicts: list[tuple[str, tuple[str, ...]]]) -> CausedError:
         }
         for manager, path in conflicts
     ]
-    count = f"{len(causes)} conflict{'s' if len(causes) > 1 else ''}"
-    listed = "\n".join(f"- {readable(path)}" for _, path in conflicts)
-    managers = ", ".join(f'"{name}"' for name in dict.fromkeys(name for name, _ in conflicts))
-    return CausedError(
-        f"Apply failed with {count}: conflicts with {managers}:\n{listed}",
-        code=409,
-        reason="Conflict",
-        causes=causes,
-    )
+    return CausedError(_conflict_text(conflicts), code=409, reason="Conflict", causes=causes)
+
+
+def _conflict_text(conflicts: list[tuple[str, tuple[str, ...]]]) -> str:
+    if len(conflicts) == 1:
+        manager, path = conflicts[0]
+        return f'Apply failed with 1 conflict: conflict with "{manager}": {readable(path)}'
+    lines = []
+    for manager in sorted({manager for manager, _ in conflicts}):
+        lines.append(f'conflicts with "{manager}":')
+        lines += [f"- {readable(path)}" for owner, path in conflicts if owner == manager]
+    return f"Apply failed with {len(conflicts)} conflicts: " + "\n".join(lines)
 
 
 def _merge(live: Any, config: Any, owner: str, field: str) -> Any:

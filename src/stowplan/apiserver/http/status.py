@@ -24,10 +24,8 @@ def success(*, kind: str = "", group: str = "", name: str = "", uid: str = "") -
     return {**status, "details": filled} if filled else status
 
 
-def failure(error: ApiError, *, kind: str = "", group: str = "", name: str = "") -> Data:
-    details: Data = {
-        key: value for key, value in (("name", name), ("group", group), ("kind", kind)) if value
-    }
+def failure(error: ApiError) -> Data:
+    details: Data = dict(error.details)
     if causes := _causes(error):
         details["causes"] = causes
     if error.retry_after_s is not None:
@@ -61,16 +59,8 @@ def _causes(error: ApiError) -> list[Data]:
 class CausedError(ApiError):
     """A failure with its causes spelled out."""
 
-    def __init__(
-        self,
-        message: str,
-        *,
-        code: int,
-        reason: str,
-        causes: list[Data],
-        retry_after_s: float | None = None,
-    ) -> None:
-        super().__init__(message, code=code, reason=reason, retry_after_s=retry_after_s)
+    def __init__(self, message: str, *, code: int, reason: str, causes: list[Data]) -> None:
+        super().__init__(message, code=code, reason=reason)
         self.causes = tuple(causes)
 
 

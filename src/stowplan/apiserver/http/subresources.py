@@ -165,7 +165,6 @@ def _spend(store: Store, budget: PodDisruptionBudget, pod: Pod, *, dry_run: bool
                     f"and has {healthy} currently",
                 }
             ],
-            retry_after_s=10.0,
         )
     if not dry_run:
         patch = {"status": {"disruptionsAllowed": left - 1}}

@@ -5,8 +5,8 @@ Mirrors `SelectVictimsOnNode` and `pickOneNodeForPreemption` of kube-scheduler.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from math import inf
 from typing import Any
 
 from stowplan.framework.cycle import Cycle
@@ -25,23 +25,46 @@ _PRIORITY_OFFSET = 2**31
 """Makes every priority positive, so that more victims always weigh more."""
 
 
-@dataclass(frozen=True, slots=True)
 class Candidate:
-    node: str
-    victims: tuple[PodInfo, ...]
-    """Most important first."""
-    violations: int
-    """Victims whose eviction breaks a disruption budget."""
+    """A node, and who would have to leave it."""
+
+    __slots__ = ("node", "rank", "victims", "violations")
+
+    def __init__(self, node: str, victims: tuple[PodInfo, ...], violations: int) -> None:
+        self.node = node
+        self.victims = victims
+        """Most important first."""
+        self.violations = violations
+        """Victims whose eviction breaks a disruption budget."""
+        self.rank = self._rank()
+        """The candidate that hurts least has the lowest: each part breaks the ties of those
+        before it."""
+
+    def _rank(self) -> tuple[Any, ...]:
+        victims = self.victims
+        if not victims:
+            return ()
+        top = max(victim.priority for victim in victims)
+        return (
+            self.violations,
+            victims[0].priority,
+            sum(victim.priority + _PRIORITY_OFFSET for victim in victims),
+            len(victims),
+            -min(start_time_s(victim) for victim in victims if victim.priority == top),
+            # Upstream takes any; the smallest name makes a run repeatable.
+            self.node,
+        )
 
 
-def start_time_s(pod: PodInfo, now_s: float) -> float:
+def start_time_s(pod: PodInfo) -> float:
+    """When it started; one that has not yet is younger than any other."""
     started = pod.pod.status.start_time
-    return parse_time(started) if started else now_s
+    return parse_time(started) if started else inf
 
 
-def importance(now_s: float) -> Callable[[PodInfo], tuple[int, float]]:
+def importance(pod: PodInfo) -> tuple[int, float]:
     """Sort key: higher priority first, then the longer-running pod."""
-    return lambda pod: (-pod.priority, start_time_s(pod, now_s))
+    return -pod.priority, start_time_s(pod)
 
 
 def select_victims(
@@ -50,7 +73,6 @@ def select_victims(
     pod: PodInfo,
     node: NodeInfo,
     budgets: Sequence[PodDisruptionBudget],
-    now_s: float,
 ) -> Candidate | Status:
     """The fewest, least important pods of this node without which `pod` fits; or why not."""
     lower = [other for other in node.pods.values() if other.priority < pod.priority]
@@ -64,7 +86,7 @@ def select_victims(
         status = framework.filter_one_with_nominated(trial, pod, trial_node)
         if status is not None:
             return status
-        return _reprieve(framework, trial, pod, trial_node, (lower, budgets, now_s))
+        return _reprieve(framework, trial, pod, trial_node, lower, budgets)
     except PluginFailed as failure:
         return failure.status
 
@@ -74,11 +96,11 @@ def _reprieve(
     cycle: Cycle,
     pod: PodInfo,
     node: NodeInfo,
-    question: tuple[list[PodInfo], Sequence[PodDisruptionBudget], float],
+    lower: list[PodInfo],
+    budgets: Sequence[PodDisruptionBudget],
 ) -> Candidate | Status:
     """Put pods back one by one, those that budgets protect first, as long as `pod` still fits."""
-    lower, budgets, now_s = question
-    lower = sorted(lower, key=importance(now_s))
+    lower = sorted(lower, key=importance)
     violating, others = split_by_budget(lower, budgets)
 
     def stays(other: PodInfo) -> bool:
@@ -98,7 +120,7 @@ def _reprieve(
             violations += 1
     victims += [other for other in others if not stays(other)]
     if violating and others:
-        victims.sort(key=importance(now_s))
+        victims.sort(key=importance)
     if not victims:
         return error(f'expected at least one victim pod on node "{node.name}"')
     return Candidate(node.name, tuple(victims), violations)
@@ -136,30 +158,7 @@ def _protects(budget: PodDisruptionBudget, selector: Selector, pod: PodInfo) -> 
     )
 
 
-def pick_candidate(candidates: Sequence[Candidate], now_s: float) -> Candidate | None:
-    """The node whose victims hurt least; each criterion breaks only the ties of the one before."""
-
-    def latest_start(candidate: Candidate) -> float:
-        top = max(victim.priority for victim in candidate.victims)
-        earliest = min(
-            start_time_s(victim, now_s) for victim in candidate.victims if victim.priority == top
-        )
-        return -earliest
-
-    criteria: tuple[Callable[[Candidate], Any], ...] = (
-        lambda c: c.violations,
-        lambda c: c.victims[0].priority,
-        lambda c: sum(victim.priority + _PRIORITY_OFFSET for victim in c.victims),
-        lambda c: len(c.victims),
-        latest_start,
-        # Upstream takes any; the smallest name makes a run repeatable.
-        lambda c: c.node,
-    )
-    best = [candidate for candidate in candidates if candidate.victims]
-    for criterion in criteria:
-        if len(best) <= 1:
-            break
-        values = [criterion(candidate) for candidate in best]
-        lowest = min(values)
-        best = [c for c, value in zip(best, values, strict=True) if value == lowest]
-    return best[0] if best else None
+def pick_candidate(candidates: Sequence[Candidate]) -> Candidate | None:
+    """The node whose victims hurt least."""
+    with_victims = [candidate for candidate in candidates if candidate.victims]
+    return min(with_victims, key=lambda candidate: candidate.rank, default=None)

@@ -30,6 +30,7 @@ OTHER_TEAM = "node(s) belonged to another team"
 
 class TeamNodes:
     name = "TeamNodes"
+    node_only = True
 
     def __init__(self, args: Any, handle: Handle) -> None:
         pass

@@ -23,6 +23,7 @@ PRICE = "example.com/price"
 
 class CheapNodes:
     name = "CheapNodes"
+    node_only = True
 
     def __init__(self, args: Any, handle: Handle) -> None:
         self._highest = int((args or {}).get("highestPrice", 100))

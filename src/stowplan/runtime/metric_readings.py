@@ -1,0 +1,123 @@
+"""What /metrics reads off the machine at the moment it is asked: queues, cache, plugins, gates.
+
+These numbers are kept where they arise and cost nothing extra on the way of a pod.  Called by
+`runtime.metrics` before it writes the text.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+from stowplan._version import KUBERNETES_VERSION, __version__
+from stowplan.config import GATES, FeatureGates, Stage
+from stowplan.core.machine import Machine
+from stowplan.runtime.exposition import Family, Labels
+from stowplan.runtime.metric_table import RESULTS
+
+Families = Mapping[str, Family]
+
+
+def read_machine(families: Families, machine: Machine) -> None:
+    _read_queue(families, machine)
+    _read_cache(families, machine)
+    _read_plugins(families, machine)
+    _prime(families, machine)
+
+
+def forget_counts(machine: Machine) -> None:
+    """Start from nothing what is counted there."""
+    for framework in machine.frameworks.values():
+        kept = framework.kept
+        kept.hits = kept.misses = kept.rows_asked = 0
+        for tally in framework.tallies.values():
+            tally.pre_filtered = tally.filtered = tally.scored = 0
+    counts = machine.queue.metrics
+    counts.incoming_pods.clear()
+    counts.hint_executions.clear()
+    counts.hint_durations.clear()
+
+
+def describe_build(families: Families, gates: FeatureGates) -> None:
+    """What does not change while the process runs."""
+    major, minor, _ = KUBERNETES_VERSION.split(".")
+    release = f"{major}.{minor}"
+    system = f"{platform.system().lower()}/{platform.machine()}"
+    families["kubernetes_build_info"].set(f"v{KUBERNETES_VERSION}", major, minor, system, value=1)
+    families["version_info"].set("kube", release, release, release, value=1)
+    families["stowplan_build_info"].set(__version__, platform.python_version(), value=1)
+    for name, enabled in gates.states().items():
+        stage = GATES[name].stage
+        label = "" if stage == Stage.GA else stage.value
+        families["kubernetes_feature_enabled"].set(name, label, value=int(enabled))
+
+
+def _read_queue(families: Families, machine: Machine) -> None:
+    queue = machine.queue
+    counts = queue.metrics
+    pending = families["scheduler_pending_pods"]
+    for name, count in queue.pending_counts().items():
+        pending.set(name, value=count)
+    _copy(families["scheduler_queue_incoming_pods_total"], counts.incoming_pods.items())
+    _copy(families["scheduler_unschedulable_pods"], counts.unschedulable_pods.items())
+    inflight = (((event,), count) for event, count in counts.inflight_events.items())
+    _copy(families["scheduler_inflight_events"], inflight)
+    hints = families["scheduler_queueing_hint_execution_duration_seconds"]
+    for labels, durations in counts.hint_durations.items():
+        histogram = hints.histogram(*labels)
+        histogram.counts, histogram.sum = durations.counts, durations.sum_s
+
+
+def _read_cache(families: Families, machine: Machine) -> None:
+    size = families["scheduler_cache_size"]
+    size.set("nodes", value=len(machine.cache.nodes))
+    size.set("pods", value=machine.cache.pod_count)
+    size.set("assumed_pods", value=machine.cache.assumed_count)
+    running = families["scheduler_goroutines"]
+    running.set("binding", value=machine.binding_count)
+    running.set("prioritizing_extender", value=int(machine.is_deciding))
+
+
+def _read_plugins(families: Families, machine: Machine) -> None:
+    evaluations = families["scheduler_plugin_evaluation_total"]
+    for labels, count in _evaluations(machine).items():
+        evaluations.set(*labels, value=count)
+    answers = families["stowplan_kept_answers_total"]
+    rows = families["stowplan_kept_answer_rows_total"]
+    for profile, framework in machine.frameworks.items():
+        kept = framework.kept
+        answers.set(profile, "hit", value=kept.hits)
+        answers.set(profile, "miss", value=kept.misses)
+        rows.set(profile, value=kept.rows_asked)
+
+
+def _evaluations(machine: Machine) -> Counter[Labels]:
+    """(plugin, point, profile) -> in how many attempts it had a say."""
+    found: Counter[Labels] = Counter()
+    for profile, framework in machine.frameworks.items():
+        for tally in framework.tallies.values():
+            for point, names, count in (
+                ("PreFilter", tally.pre_filters, tally.pre_filtered),
+                ("Filter", tally.filters, tally.filtered),
+                ("PreScore", tally.pre_scores, tally.scored),
+                ("Score", tally.scores, tally.scored),
+            ):
+                for name in names:
+                    found[name, point, profile] += count
+    return found
+
+
+def _prime(families: Families, machine: Machine) -> None:
+    """Show from the start what can be counted: a rate needs a first value, even zero."""
+    for profile in machine.frameworks:
+        for result in RESULTS:
+            families["scheduler_schedule_attempts_total"].add(result, profile, amount=0)
+        for result in ("no_hint", "hint_used", "hint_not_used"):
+            families["scheduler_batch_attempts_total"].add(profile, result, amount=0)
+    for stage in ("predicate", "assume", "bind"):
+        families["scheduler_volume_scheduling_stage_error_total"].add(stage, amount=0)
+
+
+def _copy(family: Family, counts: Iterable[tuple[Labels, int]]) -> None:
+    family.values = {labels: float(count) for labels, count in counts}

@@ -1,0 +1,131 @@
+"""Stowplan and kube-scheduler on the same API server, in the same run.
+
+    python -m tests.bench.against_kube_scheduler [--nodes 1000] [--pods 3000] [--rounds 2]
+
+For each of them, in turn: nodes, a backlog of pods that nobody schedules, then the scheduler is
+started as a process of its own, with its client's limits out of the way, and the pods are watched.
+The rate is that from the first binding to the last.  Needs etcd, kube-apiserver and kube-scheduler;
+builds them where there is a Go toolchain (see `tests.e2e.build_control_plane`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import http.client
+import json
+import os
+import ssl
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from tests.e2e.build_control_plane import find_or_build
+from tests.e2e.harness.api import in_parallel
+from tests.e2e.harness.cluster import ADMIN, STOWPLAN, Cluster, RealCluster
+from tests.e2e.harness.objects import COLLECTIONS, node, pod
+from tests.e2e.harness.processes import Process, free_port
+
+PROGRAMS = ("etcd", "kube-apiserver", "kube-scheduler")
+QPS = 5000
+WATCH_TIMEOUT_S = 600.0
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--nodes", type=int, default=1000)
+    parser.add_argument("--pods", type=int, default=3000)
+    parser.add_argument("--rounds", type=int, default=2)
+    arguments = parser.parse_args()
+    programs = find_or_build(os.environ, PROGRAMS)
+    commands = {
+        "kube-scheduler": [programs / "kube-scheduler"],
+        "stowplan": [STOWPLAN, "run"],
+    }
+    rates: dict[str, list[float]] = {name: [] for name in commands}
+    # In turn, so that a busy minute meets both.
+    for number in range(arguments.rounds):
+        for name, command in commands.items():
+            rate = run(programs, command, arguments.nodes, arguments.pods)
+            rates[name].append(rate)
+            print(f"round {number + 1}: {name:<15} {rate:7.0f} pods/s", flush=True)
+    best = {name: max(found) for name, found in rates.items()}
+    ratio = best["stowplan"] / best["kube-scheduler"]
+    print(
+        f"best: kube-scheduler {best['kube-scheduler']:.0f}, stowplan {best['stowplan']:.0f}",
+        end="",
+    )
+    print(f" pods/s: {ratio:.2f} times as many (goal: 1.3)")
+
+
+def run(programs: Path, command: list[Path | str], nodes: int, pods: int) -> float:
+    """Pods per second on a new cluster."""
+    with tempfile.TemporaryDirectory() as folder:
+        cluster = RealCluster(Path(folder) / "cluster", programs)
+        scheduler: Process | None = None
+        try:
+            cluster.start()
+            api = cluster.api()
+            in_parallel(
+                lambda number: api.post(COLLECTIONS["Node"], node(f"node-{number}")), range(nodes)
+            )
+            in_parallel(
+                lambda number: api.post(COLLECTIONS["Pod"], pod(f"pod-{number}")), range(pods)
+            )
+            version = api.get(COLLECTIONS["Pod"], limit="1")["metadata"]["resourceVersion"]
+            scheduler = start(cluster, command, Path(folder))
+            return pods / watch(cluster, version, pods)
+        finally:
+            if scheduler is not None:
+                scheduler.stop()
+            cluster.stop()
+
+
+def start(cluster: Cluster, command: list[Path | str], folder: Path) -> Process:
+    kubeconfig = cluster.kubeconfig(ADMIN)
+    config: dict[str, Any] = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "leaderElection": {"leaderElect": False},
+        "clientConnection": {"kubeconfig": str(kubeconfig), "qps": QPS, "burst": QPS},
+    }
+    file = folder / "config.yaml"
+    file.write_text(json.dumps(config))
+    flags = {"config": file, "secure-port": free_port(), "bind-address": "127.0.0.1"}
+    flags["cert-dir"] = folder / "certs"
+    parts = [*command, *(f"--{name}={value}" for name, value in flags.items())]
+    return Process("scheduler", parts, folder / "scheduler.log", {})
+
+
+def watch(cluster: Cluster, version: str, pods: int) -> float:
+    """Seconds from the first pod with a node to the last."""
+    url = urlsplit(cluster.url)
+    connection = http.client.HTTPSConnection(
+        str(url.hostname),
+        url.port,
+        timeout=WATCH_TIMEOUT_S,
+        context=ssl.create_default_context(cadata=cluster.ca),
+    )
+    connection.request(
+        "GET",
+        f"{COLLECTIONS['Pod']}?watch=1&resourceVersion={version}",
+        headers={"Authorization": f"Bearer {cluster.tokens[ADMIN]}"},
+    )
+    bound: set[str] = set()
+    first_s = 0.0
+    with connection.getresponse() as answer:
+        for line in answer:
+            # Parsing costs a core that the schedulers need: most lines are told apart by a word.
+            if b'"nodeName":' not in line:
+                continue
+            bound.add(json.loads(line)["object"]["metadata"]["name"])
+            first_s = first_s or time.monotonic()
+            if len(bound) == pods:
+                break
+    connection.close()
+    return time.monotonic() - first_s
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,150 @@
+"""Before the start: an API server that is not there, or does not let us work, is one line."""
+
+from __future__ import annotations
+
+import io
+import ssl
+from typing import Any
+
+import pytest
+
+from stowplan.clock import VirtualClock
+from stowplan.errors import ApiError, Forbidden, NotFound, Unauthorized, Unavailable
+from stowplan.objects.kinds import NODE, POD
+from stowplan.runtime.log import Log
+from stowplan.runtime.preflight import check_cluster, needed_rights
+
+LEASE = ("kube-system", "my-lease")
+
+
+class Server:
+    """Answers reviews; what is in `denied` ("verb resource") may not be done."""
+
+    server = "https://api:6443"
+
+    def __init__(self, *denied: str, failures: list[ApiError] | None = None) -> None:
+        self.denied = set(denied)
+        self.failures = failures or []
+        self.refuses_reviews: ApiError | None = None
+        self.asked: list[dict[str, str]] = []
+
+    async def ask(self, method: str, path: str, body: Any = None) -> Any:
+        if (method, path) == ("GET", "/version"):
+            if self.failures:
+                raise self.failures.pop(0)
+            return {}
+        assert (method, path) == ("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews")
+        if self.refuses_reviews is not None:
+            raise self.refuses_reviews
+        wanted = body["spec"]["resourceAttributes"]
+        self.asked.append(wanted)
+        resource = "/".join(filter(None, (wanted["resource"], wanted.get("subresource"))))
+        return {"status": {"allowed": f"{wanted['verb']} {resource}" not in self.denied}}
+
+
+async def check(server: Server, timeout_s: float = 60.0) -> float:
+    """How long it took."""
+    clock = VirtualClock()
+
+    async def sleep(seconds: float) -> None:
+        clock.advance(seconds)
+
+    wanted = needed_rights([NODE, POD], LEASE)
+    log = Log(clock, stream=io.StringIO())
+    await check_cluster(server, wanted, timeout_s=timeout_s, clock=clock, log=log, sleep=sleep)
+    return clock.now()
+
+
+async def test_everything_that_scheduling_takes_is_asked_for() -> None:
+    server = Server()
+    assert await check(server) == 0.0
+
+    asked = {
+        (right["verb"], right["resource"], right.get("subresource", ""), right.get("group", ""))
+        for right in server.asked
+    }
+    assert asked == {
+        ("list", "nodes", "", ""),
+        ("watch", "nodes", "", ""),
+        ("list", "pods", "", ""),
+        ("watch", "pods", "", ""),
+        ("get", "pods", "", ""),
+        ("create", "pods", "binding", ""),
+        ("patch", "pods", "status", ""),
+        ("get", "pods", "", ""),
+        ("delete", "pods", "", ""),
+        ("patch", "persistentvolumes", "", ""),
+        ("patch", "persistentvolumeclaims", "", ""),
+        ("create", "events", "", "events.k8s.io"),
+        ("patch", "events", "", "events.k8s.io"),
+        ("create", "leases", "", "coordination.k8s.io"),
+        ("get", "leases", "", "coordination.k8s.io"),
+        ("update", "leases", "", "coordination.k8s.io"),
+    }
+    named = [right["name"] for right in server.asked if right.get("name")]
+    assert named == ["my-lease", "my-lease"]
+
+
+def test_without_election_no_lease_is_needed() -> None:
+    assert not any(right.kind.plural == "leases" for right in needed_rights([NODE], None))
+
+
+async def test_missing_rights_are_named_by_verb_and_resource() -> None:
+    with pytest.raises(Forbidden) as caught:
+        await check(Server("watch nodes", "create pods/binding", "update leases"))
+
+    assert caught.value.problem == (
+        "rights are missing at https://api:6443: watch nodes, create pods/binding, "
+        "update leases.coordination.k8s.io kube-system/my-lease"
+    )
+    assert caught.value.hint
+
+
+async def test_a_user_that_the_server_does_not_know() -> None:
+    server = Server()
+    server.refuses_reviews = Unauthorized("Unauthorized")
+
+    with pytest.raises(Unauthorized, match="does not know who we are"):
+        await check(server)
+
+
+@pytest.mark.parametrize("refusal", [NotFound("no such thing"), Forbidden("not for you")])
+async def test_a_server_that_cannot_be_asked_is_taken_at_its_word(refusal: ApiError) -> None:
+    server = Server()
+    server.refuses_reviews = refusal
+
+    await check(server)
+
+
+async def test_a_server_that_comes_up_late_is_waited_for() -> None:
+    failures: list[ApiError] = [Unavailable("refused"), Unavailable("refused"), ApiError("500")]
+
+    assert await check(Server(failures=failures), timeout_s=10.0) == 3.0
+
+
+async def test_a_server_that_does_not_come_up_in_time() -> None:
+    server = Server(failures=[Unavailable("https://api:6443 cannot be reached: refused")] * 100)
+
+    with pytest.raises(Unavailable) as caught:
+        await check(server, timeout_s=10.0)
+
+    assert caught.value.problem == "https://api:6443 cannot be reached: refused (tried for 10 s)"
+    assert "--startup-timeout" in caught.value.hint
+    assert len(server.failures) == 100 - 11
+
+
+@pytest.mark.parametrize("refusal", [Unauthorized("who?"), Forbidden("no"), NotFound("no")])
+async def test_a_server_that_hides_its_version_is_there(refusal: ApiError) -> None:
+    assert await check(Server(failures=[refusal])) == 0.0
+
+
+async def test_no_waiting_makes_a_certificate_valid() -> None:
+    untrusted = Unavailable("certificate verify failed")
+    untrusted.__cause__ = ssl.SSLCertVerificationError("certificate verify failed")
+    server = Server(failures=[untrusted] * 2)
+
+    with pytest.raises(Unavailable, match="certificate verify failed") as caught:
+        await check(server)
+
+    assert "certificate-authority" in caught.value.hint
+    assert len(server.failures) == 1
