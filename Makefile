@@ -37,9 +37,8 @@ format: setup ## format the code and fix what ruff can fix
 e2e: setup ## run the end-to-end tests: real processes, HTTP, kubectl if there is one
 	$(BIN)/pytest -q -m e2e $(ARGS)
 
-simulate: setup ## run the simulations; SEED=7 replays one, SEEDS=100 runs many
-	STOWPLAN_SEED=$(SEED) STOWPLAN_SEEDS=$(SEEDS) \
-		$(BIN)/pytest -q -n $(WORKERS) -p no:randomly -m simulation $(ARGS)
+simulate: setup ## run simulations; SEEDS=1000 runs that many, SEED=7 shows one step by step
+	@$(BIN)/python -m tests.simulation $(if $(SEED),$(SEED) --trace,--seeds $(or $(SEEDS),200)) $(ARGS)
 
 bench: setup ## measure the speed, and print it beside the goals
 	@$(BIN)/stowplan bench $(ARGS)

@@ -243,7 +243,7 @@ def test_pods_of_which_no_two_are_alike_leave_nothing_behind_either() -> None:
     settled(machine)
     assert traffic.outcomes["bound"] > 6_000
     framework = machine.frameworks["default-scheduler"]
-    assert len(framework.kept) <= IDLE_MAX + kind_count()
+    assert len(framework.kept) <= IDLE_MAX + kind_count() + 1
     assert len(machine.table.labels_kept) <= 256
     grown = {name: count - before[name] for name, count in after.items()}
     # A hundred here and there: how much of a bound is filled differs from moment to moment.

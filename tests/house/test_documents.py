@@ -141,7 +141,7 @@ def test_every_command_stands_in_a_document() -> None:
 
 
 def test_verbs_of_make_exist() -> None:
-    verbs = set(re.findall(r"^(\w+):.*##", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    verbs = set(re.findall(r"^([\w-]+):.*##", (ROOT / "Makefile").read_text(), re.MULTILINE))
     mentioned = {
         word
         for _, arguments in commands_of("make")
@@ -269,6 +269,29 @@ def test_every_metric_is_documented_and_exists() -> None:
 
     assert exported - named == set()
     assert {name for name in named if name.startswith(prefixes)} - exported == set()
+
+
+def test_the_rights_are_those_of_the_manifests() -> None:
+    text = (ROOT / "docs" / "operations.md").read_text()
+    section = text.partition("## Rights")[2].partition("\n## ")[0]
+    _, *rows = re.findall(r"^\| (.+) \| (.+) \| (.+) \|$", section, re.MULTILINE)
+    documented = {
+        ("" if group == "core" else group, resource, verb)
+        for group, resources, verbs in rows
+        for resource in resources.split(", ")
+        for verb in verbs.split(", ")
+    }
+    roles = yaml.safe_load_all((ROOT / "deploy" / "rbac.yaml").read_text())
+    granted = {
+        (group, resource, verb)
+        for role in roles
+        for rule in role.get("rules", ())
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+
+    assert documented == granted
 
 
 def test_the_dependencies_are_those_of_the_package() -> None:

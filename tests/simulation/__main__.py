@@ -1,4 +1,4 @@
-"""Run simulations: `python -m tests.simulation --seeds 1000`, or one step by step: `... 7 --trace`."""
+"""Run simulations: `python -m tests.simulation --seeds 1000`, or one of them: `... 7 --trace`."""
 
 from __future__ import annotations
 

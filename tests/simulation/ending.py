@@ -33,8 +33,7 @@ def unrest(world: World) -> str:
         machine = process.machine
         counts = machine.queue.pending_counts()
         if counts["active"] or counts["backoff"] or process.notes.under_way:
-            waiting = {uid: place for uid, place in machine.queue.places()}
-            return f"{process.name} has {counts}, {process.notes.under_way}, {waiting}"
+            return f"{process.name} has {counts}, under way {[*process.notes.under_way.values()]}"
         if machine.stepper.pending_count or process.driver._inbox:
             return f"{process.name} waits for {machine.stepper.pending_count} answers"
         if process.recorder.pending:
@@ -109,7 +108,7 @@ class FreshScheduler:
 
     def __init__(self, world: World) -> None:
         objects = [thing for kind, _ in WATCHED for thing in world.every(kind)]
-        self._dry_run = DryRun(objects, random=Random(0), tie_break="first", detail=False)
+        self._dry_run = DryRun(objects, random=Random(0), tie_break="name", detail=False)
         self._pending = {info.uid: info for info in self._dry_run.pending}
 
     def place(self, pod: Pod) -> str:
@@ -135,4 +134,3 @@ def _lost_events(world: World) -> Iterable[str]:
     for uid, key in world.announced.items():
         if uid not in written:
             yield f"nobody was told that {key} was scheduled"
-

@@ -8,7 +8,7 @@ binding as it is sent, `check_landing` at what it does to the cluster.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from stowplan.core.machine import Machine
@@ -36,6 +36,10 @@ def check_process(process: Process) -> None:
 
 def _problems(process: Process) -> Iterable[str]:
     machine = process.machine
+    if process.leads and any(
+        other.leads for other in process.world.processes if other is not process
+    ):
+        yield "another process leads as well"
     yield from cache_problems(machine.cache)
     yield from _attempt_problems(process)
     if process.driver._inbox or machine._held_back:
@@ -80,7 +84,7 @@ def _is_proper(machine: Machine, info: PodInfo, found: list[str]) -> bool:
     if not found:
         # A pod that is on its way out is not tried any more.
         return info.pod.metadata.deletion_timestamp is not None
-    return len(found) == 1 and found != ["bound"] or found in _UNDER_WAY
+    return (len(found) == 1 and found != ["bound"]) or found in _UNDER_WAY
 
 
 def _attempt_problems(process: Process) -> Iterable[str]:
@@ -102,7 +106,9 @@ def _view_problems(process: Process) -> Iterable[str]:
     pods = [pod for pod in informers[POD].list() if isinstance(pod, Pod)]
     if {pod.key: pod.uid for pod in pods} != {k: i.uid for k, i in machine.pods.items()}:
         yield "the pods that are known are not those that were shown"
-    shown = {p.uid: (p.spec.node_name, p.metadata.resource_version) for p in pods if p.spec.node_name}
+    shown = {
+        p.uid: (p.spec.node_name, p.metadata.resource_version) for p in pods if p.spec.node_name
+    }
     cache = machine.cache
     cached = {
         uid: (info.node_name, info.pod.metadata.resource_version)
@@ -110,7 +116,8 @@ def _view_problems(process: Process) -> Iterable[str]:
         if not cache.is_assumed(uid) and (info := cache.pod(uid)) is not None
     }
     if shown != cached:
-        yield f"pods on nodes: shown {_difference(shown, cached)}, cached {_difference(cached, shown)}"
+        only_shown, only_cached = _difference(shown, cached), _difference(cached, shown)
+        yield f"pods on nodes: {only_shown} are shown, {only_cached} are in the cache"
     nodes = {node.name: node.metadata.resource_version for node in informers[NODE].list()}
     known = {
         name: info.node.metadata.resource_version
@@ -118,10 +125,11 @@ def _view_problems(process: Process) -> Iterable[str]:
         if info.node is not None
     }
     if nodes != known:
-        yield f"nodes: shown {_difference(nodes, known)}, cached {_difference(known, nodes)}"
+        only_shown, only_known = _difference(nodes, known), _difference(known, nodes)
+        yield f"nodes: {only_shown} are shown, {only_known} are in the cache"
 
 
-def _difference(one: dict[str, object], other: dict[str, object]) -> dict[str, object]:
+def _difference(one: Mapping[str, object], other: Mapping[str, object]) -> dict[str, object]:
     return {key: value for key, value in one.items() if other.get(key) != value}
 
 

@@ -203,8 +203,6 @@ class Stream:
         self._watch = line.store.watch(
             self.kind, options, version, WatchHandlers(self._arrived, self._end)
         )
-        if not self._live:
-            self._watch.stop()
 
     def _arrived(self, events: list[WatchEvent]) -> None:
         if self._live and not self._broken:
@@ -236,7 +234,9 @@ class Stream:
             self._watch.stop()
         silence_s = line.random.uniform(0.0, SILENCE_S_MAX) if line.random.random() < 0.3 else 0.0
         error = line.random.choice((None, Unavailable("the connection was lost")))
-        line.trace(line.who, f"the watch of {self.kind.plural} breaks, noticed in {silence_s:.1f} s")
+        line.trace(
+            line.who, f"the watch of {self.kind.plural} breaks, noticed in {silence_s:.1f} s"
+        )
         line.clock.at(silence_s, lambda: line.deliver(lambda: self._finish(error)))
 
     def _finish(self, error: ApiError | None) -> None:

@@ -43,7 +43,7 @@ def missed_wake_up(patch: pytest.MonkeyPatch) -> None:
 
 def stuck_backoff(patch: pytest.MonkeyPatch) -> None:
     """Pods never come out of backoff."""
-    patch.setattr(BackoffQueue, "pop_completed", lambda *_: [])
+    patch.setattr(BackoffQueue, "next_completion_s", lambda *_: None)
     patch.setattr(BackoffQueue, "pop_early", lambda *_: None)
 
 

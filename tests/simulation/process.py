@@ -48,7 +48,9 @@ if TYPE_CHECKING:
 
 
 class Process:
-    def __init__(self, world: World, name: str, clock: DriftingClock, config: SchedulerConfig) -> None:
+    def __init__(
+        self, world: World, name: str, clock: DriftingClock, config: SchedulerConfig
+    ) -> None:
         self.world = world
         self.name = name
         self.clock = clock

@@ -53,6 +53,4 @@ def simulate(seed: int, echo: Callable[[str], None] | None = None) -> Outcome:
             attempt_count=report.attempt_count,
             simulated_s=report.simulated_s,
         )
-    return Outcome(
-        seed, world.weather.names, world.trace.digest, problem, tuple(world.trace.tail)
-    )
+    return Outcome(seed, world.weather.names, world.trace.digest, problem, tuple(world.trace.tail))

@@ -117,7 +117,9 @@ class Users:
             if len(world.pods()) >= world.pods_max:
                 return
             name = self._name("pod")
-            claim = self._claim_for(name) if world.weather.volumes and random.random() < 0.35 else ""
+            claim = (
+                self._claim_for(name) if world.weather.volumes and random.random() < 0.35 else ""
+            )
             body = things.pod(name, random, world.weather, claim)
             self._do(Create(POD, "default", body), f"create pod {name}")
 
@@ -138,7 +140,9 @@ class Users:
         sets = self.world.every(REPLICA_SET)
         if sets:
             name, count = self.random.choice(sets).name, self.random.randrange(0, 6)
-            self._patch(REPLICA_SET, name, {"spec": {"replicas": count}}, f"scale {name} to {count}")
+            self._patch(
+                REPLICA_SET, name, {"spec": {"replicas": count}}, f"scale {name} to {count}"
+            )
 
     def delete_pod(self) -> None:
         pod = self._some_pod()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from random import Random
+from typing import Any
 
 FAIR_SHARE = 0.08
 """Of all seeds, those without any fault."""
@@ -70,7 +71,9 @@ class Weather:
     def names(self) -> str:
         """The faults there are, for the first line of a trace."""
         default = Weather()
-        differing = (f.name for f in fields(self) if getattr(self, f.name) != getattr(default, f.name))
+        differing = (
+            f.name for f in fields(self) if getattr(self, f.name) != getattr(default, f.name)
+        )
         return ", ".join(differing) or "fair"
 
 
@@ -78,11 +81,12 @@ def weather_of(seed: int) -> Weather:
     """Each fault has a generator of its own, so that a new one leaves the others as they were."""
     if Random(f"{seed}/weather").random() < FAIR_SHARE:
         return Weather(permit=_is(seed, "permit"), volumes=_is(seed, "volumes"))
-    return Weather(
+    drawn: dict[str, Any] = {
         **{name: _one_of(seed, name, *choices) for name, choices in _SHARES.items()},
         **{name: _is(seed, name, share) for name, share in _PRESENT.items()},
-        replicas=2 if _is(seed, "replicas", 0.4) else 1,
-    )
+        "replicas": 2 if _is(seed, "replicas", 0.4) else 1,
+    }
+    return Weather(**drawn)
 
 
 _SHARES: dict[str, tuple[float, tuple[float, ...]]] = {

@@ -1,4 +1,4 @@
-"""One simulated cluster: built from a seed, run through a storm, and looked at in the calm after it.
+"""One simulated cluster: built from a seed, run through a storm, and looked at in the calm after.
 
 Everything that happens is a planned action of one virtual clock, and every choice comes from
 generators that are seeded with the seed and a name: the same seed gives the same run.
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -40,7 +41,7 @@ CALM_S_MAX = 600.0
 KICK_PERIOD_S = 10.0
 BOOKMARK_PERIOD_S = 7.0
 NEVER_S = 1e9
-ACTIONS_MAX = 100_000
+ACTIONS_MAX = 40_000
 """Of a whole storm; a run takes some thousands, and a loop without end any number."""
 
 
@@ -117,7 +118,7 @@ class World:
         Controllers(store, clock=clock, call_later=clock.at, random=Random(self.seed)).start()
         self.users.settle()
         for number in range(self.weather.replicas):
-            clock.at(random.uniform(0.0, 1.0), lambda n=number: self._start_process(n))
+            clock.at(random.uniform(0.0, 1.0), partial(self._start_process, number))
         self._plan_storm()
 
     def _plan_storm(self) -> None:
@@ -194,8 +195,7 @@ class World:
         self.processes.remove(process)
         self._lines = [line for line in self._lines if line.open]
         self.attempt_count += process.notes.attempt_count
-        number = process.number
-        self.clock.at(self.random.uniform(0.1, 6.0), lambda: self._start_process(number))
+        self.clock.at(self.random.uniform(0.1, 6.0), partial(self._start_process, process.number))
 
     def line(self, who: str) -> Line:
         random = Random(f"{self.seed}/{who}/line")

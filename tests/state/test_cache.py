@@ -409,3 +409,19 @@ def test_a_heartbeat_changes_neither_tree_nor_images() -> None:
 
     assert cache.images.version == version
     assert info.node is not first
+
+
+def test_an_images_size_is_that_of_the_node_that_alone_has_it_once_it_is_heard_of_again() -> None:
+    """As upstream has it: with every update a node's images are taken out and put in again."""
+    cache = Cache()
+    first = node("first", status={"images": [{"names": ["app"], "sizeBytes": 7}]})
+    second = node("second", status={"images": [{"names": ["app"], "sizeBytes": 14}]})
+    cache.add_node(first)
+    info = cache.add_node(second)
+    cache.remove_node("first")
+    assert cache.images.states_of(info) == {"app": (7, 1)}
+
+    cache.add_node(second)
+
+    assert cache.images.states_of(info) == {"app": (14, 1)}
+    assert cache.images.stale == set()

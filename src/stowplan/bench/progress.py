@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 import time
 
@@ -26,6 +27,8 @@ class Progress:
         if self._live:
             bar = "█" * round(WIDTH * share)
             line = f"{self._name} [{bar:<{WIDTH}}] {done:,}/{total:,}  {text}"
+            # A line that wraps could not be overwritten.
+            line = line[: shutil.get_terminal_size().columns - 1]
             print(f"\r{line:<{self._length}}", end="", file=sys.stderr, flush=True)
             self._length = len(line)
         else:

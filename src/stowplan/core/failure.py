@@ -128,9 +128,18 @@ class FailureHandler:
         def finished(problem: ApiError | None) -> None:
             if problem is not None:
                 machine.log.problem(f"preemption for {preemption.preemptor.key}: {problem.problem}")
+            if problem is not None or self._missed_an_end(preemption):
                 machine.queue.activate([preemption.preemptor])
 
         machine.stepper.start(preempt(preemption, self._losers(preemption)), finished)
+
+    def _missed_an_end(self, preemption: Preemption) -> bool:
+        """Whether a victim is gone already: its end came while the preemptor was held back."""
+        known = (self._machine.pods.get(victim.key) for victim in preemption.victims)
+        return any(
+            now is None or now.uid != victim.uid
+            for victim, now in zip(preemption.victims, known, strict=True)
+        )
 
     def _losers(self, preemption: Preemption) -> list[PodInfo]:
         """Less important pods that were promised this node: the promise is withdrawn."""

@@ -21,6 +21,11 @@ from stowplan.core.machine import Machine
 from stowplan.queue import QueuedPod
 from stowplan.runtime.explanations import Explanation, Explanations
 
+_FEASIBLE, _REJECTED = "FEASIBLE NODE", "REJECTED NODE"
+_SCORE_WIDTH = 5
+_PLUGIN_WIDTH = 20
+"""Tables are written line by line: nobody has seen all lines when the first is written."""
+
 
 @dataclass(frozen=True, slots=True)
 class Page:
@@ -159,22 +164,23 @@ def _decision_lines(decision: Decision) -> Iterator[str]:
 def _score_lines(found: Explanation, chosen: str) -> Iterator[str]:
     if not len(found.rows):
         return
-    plugins = list(found.scores)
-    rows = [
-        [name, str(sum(scores.values())) if plugins else "-", *map(str, scores.values())]
-        for name, scores in found.feasible(chosen)
-    ]
-    yield "\n"
-    yield from _aligned(["FEASIBLE NODE", "TOTAL", *plugins], rows)
+    widths = {plugin: max(len(plugin), _SCORE_WIDTH) for plugin in found.scores}
+    name_width = max(len(_FEASIBLE), found.name_width)
+    titles = "  ".join(f"{plugin:>{width}}" for plugin, width in widths.items())
+    yield f"\n{_FEASIBLE:<{name_width}}  {'TOTAL':>{_SCORE_WIDTH}}  {titles}".rstrip() + "\n"
+    for name, scores in found.feasible(chosen):
+        total = sum(scores.values()) if scores else "-"
+        cells = "  ".join(f"{scores[plugin]:>{width}}" for plugin, width in widths.items())
+        yield f"{name:<{name_width}}  {total:>{_SCORE_WIDTH}}  {cells}".rstrip() + "\n"
 
 
 def _rejection_lines(found: Explanation) -> Iterator[str]:
-    rows = [
-        [name, status.plugin or "-", ", ".join(status.reasons)] for name, status in found.rejected()
-    ]
-    if rows:
-        yield "\n"
-        yield from _aligned(["REJECTED NODE", "BY", "BECAUSE OF"], rows)
+    name_width = max(len(_REJECTED), found.name_width)
+    title = f"\n{_REJECTED:<{name_width}}  {'BY':<{_PLUGIN_WIDTH}}  BECAUSE OF\n"
+    for name, status in found.rejected():
+        reasons = ", ".join(status.reasons)
+        yield f"{title}{name:<{name_width}}  {status.plugin or '-':<{_PLUGIN_WIDTH}}  {reasons}\n"
+        title = ""
 
 
 def _decision_pieces(data: dict[str, Any], found: Explanation) -> Iterator[str]:
@@ -200,19 +206,6 @@ def _decision_pieces(data: dict[str, Any], found: Explanation) -> Iterator[str]:
 
 
 # -- forms ----------------------------------------------------------------------------------
-
-
-def _aligned(titles: list[str], rows: list[list[str]]) -> Iterator[str]:
-    """Columns as wide as they need to be; the first and whatever is no number to the left."""
-    table = [titles, *rows]
-    widths = [max(len(row[n]) for row in table) for n in range(len(titles))]
-    numeric = [all(row[n].lstrip("-").isdecimal() for row in rows) for n in range(len(titles))]
-    for row in table:
-        cells = (
-            cell.rjust(width) if n and numeric[n] else cell.ljust(width)
-            for n, (cell, width) in enumerate(zip(row, widths, strict=True))
-        )
-        yield "  ".join(cells).rstrip() + "\n"
 
 
 def _json_pieces(head: dict[str, Any], name: str, items: Iterable[Any]) -> Iterator[str]:

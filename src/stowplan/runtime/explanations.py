@@ -1,7 +1,7 @@
 """What each plugin said about each node, for the last decisions: columns now, words on demand.
 
 `core.algorithm` tells of every search (`Algorithm.explain`).  Copying the columns of a search takes
-some 100 µs on 5,000 nodes, so there is a budget: a pod that fits nowhere is always explained, one
+some 300 µs on 5,000 nodes, so there is a budget: a pod that fits nowhere is always explained, one
 that was placed only as long as that takes about one per cent of the time.  Memory is bounded too.
 
 `runtime.debug_pages` shows them.
@@ -26,7 +26,7 @@ from stowplan.state.pod_info import PodInfo
 
 BYTES_MAX = 64 * 2**20
 """Some 300 placed pods, or 2,000 that fit nowhere, on 5,000 nodes."""
-PER_SECOND = 50.0
+PER_SECOND = 20.0
 BURST = 100.0
 NODES_EACH = 5000
 """Explanations of placed pods: so many a second, and so many at once; fewer on larger clusters."""
@@ -59,6 +59,10 @@ class Explanation:
             found = self._rejections
             columns += [found.first, found.why, found.final]
         return 1000 + sum(getattr(column, "nbytes", 0) for column in columns)
+
+    @property
+    def name_width(self) -> int:
+        return max(map(len, self._names), default=0)
 
     def turned_down(self, diagnosis: Diagnosis) -> None:
         """Keep why the other nodes were not feasible."""

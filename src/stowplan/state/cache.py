@@ -217,11 +217,12 @@ class Cache:
         if info is None:
             info = self.nodes[name] = NodeInfo(name)
         known = info.node
-        if known is not None and _is_heartbeat(known, node):
+        stale = name in self.images.stale
+        if known is not None and not stale and _is_heartbeat(known, node):
             info.node = node
             self._changed(Change.NODE_SWAPPED, info, node)
             return info
-        if known is None or known.status.images != node.status.images:
+        if known is None or stale or known.status.images != node.status.images:
             if known is not None:
                 self.images.remove(known)
             self.images.add(node)

@@ -15,7 +15,8 @@ class _Image:
 
     def __init__(self, size_bytes: int) -> None:
         self.size_bytes = size_bytes
-        self.nodes: set[str] = set()
+        self.nodes: dict[str, int] = {}
+        """Name -> the size that this node reports."""
 
 
 class ImageTable:
@@ -23,6 +24,9 @@ class ImageTable:
         self._images: dict[str, _Image] = {}
         self.version = 0
         """Grows when an image comes to or leaves a node."""
+        self.stale: set[str] = set()
+        """Nodes that alone have an image now, of another size than was first reported: their
+        next update, even one that changes nothing, makes their size the image's."""
 
     def __contains__(self, name: str) -> bool:
         return name in self._images
@@ -37,18 +41,23 @@ class ImageTable:
                 if record is None:
                     record = self._images[name] = _Image(image.size_bytes)
                 if node.metadata.name not in record.nodes:
-                    record.nodes.add(node.metadata.name)
+                    record.nodes[node.metadata.name] = image.size_bytes
                     self.version += 1
 
     def remove(self, node: Node) -> None:
+        self.stale.discard(node.metadata.name)
         for image in node.status.images or ():
             for name in image.names or ():
                 record = self._images.get(name)
                 if record is not None and node.metadata.name in record.nodes:
-                    record.nodes.discard(node.metadata.name)
+                    del record.nodes[node.metadata.name]
                     self.version += 1
                     if not record.nodes:
                         del self._images[name]
+                    elif len(record.nodes) == 1:
+                        [(last, size_bytes)] = record.nodes.items()
+                        if size_bytes != record.size_bytes:
+                            self.stale.add(last)
 
     def states_of(self, info: NodeInfo) -> dict[str, ImageState]:
         node = info.node

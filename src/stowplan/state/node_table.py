@@ -55,7 +55,7 @@ _ROW_SETS_MAX = 1024
 _LABELS_MAX = 256
 """Label columns kept; the oldest goes first."""
 
-_LISTS_MAX = 1024
+_LISTS_MAX = 128
 """Taint lists (and feature lists) kept beside two for each node; beyond, those in use are
 numbered anew.  An autoscaler writes the time into its taints, so that no two are alike."""
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from tests.apiserver.http.serving import Served, serve
 from tests.apiserver.things import create_pod, pod_data
 
-EXAMPLES = 150
+EXAMPLES = 50
 
 numbers = st.integers() | st.floats(allow_nan=False, allow_infinity=False)
 scalars = st.none() | st.booleans() | numbers | st.text(max_size=20)

@@ -34,16 +34,15 @@ def grant(cluster: Cluster) -> None:
     for it in [*manifest(), *scraper_rights()]:
         api.post(_collection(it), it)
     path = {"path": "/debug/queue", "verb": "get"}
-    eventually("the roles are in force", lambda: may(api, USERS[SCRAPER][0], path))
+    spec = {"user": USERS[SCRAPER][0], "nonResourceAttributes": path}
+    eventually("the roles are in force", lambda: may(api, spec))
 
 
-def may(api: Api, user: str, path: Data) -> bool:
-    body = {
-        "apiVersion": "authorization.k8s.io/v1",
-        "kind": "SubjectAccessReview",
-        "spec": {"user": user, "nonResourceAttributes": path},
-    }
-    answer = api.post("/apis/authorization.k8s.io/v1/subjectaccessreviews", body)
+def may(api: Api, spec: Data) -> bool:
+    """`spec` is that of a SubjectAccessReview."""
+    group = "authorization.k8s.io"
+    body = {"apiVersion": f"{group}/v1", "kind": "SubjectAccessReview", "spec": spec}
+    answer = api.post(f"/apis/{group}/v1/subjectaccessreviews", body)
     return bool(answer["status"]["allowed"])
 
 

@@ -113,7 +113,7 @@ class Scheduler:
 
         def ready() -> bool:
             try:
-                return self.endpoint().send("GET", "/readyz")[0] == 200
+                return self.endpoint(token="").send("GET", "/readyz")[0] == 200
             except (HTTPException, OSError):
                 return False
 

@@ -1,0 +1,35 @@
+"""Would the simulation notice?  Each bug is planted into the real code, and must be found."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.simulation.planted import PLANTS, Plant, double_bind
+from tests.simulation.running import Outcome, simulate
+
+SEEDS_MAX = 60
+
+pytestmark = pytest.mark.simulation
+
+
+def _first_failure() -> Outcome | None:
+    outcomes = (simulate(seed) for seed in range(SEEDS_MAX))
+    return next((outcome for outcome in outcomes if outcome.problem), None)
+
+
+@pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: plant.__name__)
+def test_a_planted_bug_is_found(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
+    plant(monkeypatch)
+    assert _first_failure() is not None, plant.__doc__
+
+
+def test_a_failure_says_how_to_see_it_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    double_bind(monkeypatch)
+    outcome = _first_failure()
+    assert outcome is not None
+    assert "twice" in outcome.problem
+    *_, last = outcome.text.splitlines()
+    assert last == f"  again, step by step: make simulate SEED={outcome.seed}"
+    # And it is the same again.
+    again = simulate(outcome.seed)
+    assert (again.problem, again.digest) == (outcome.problem, outcome.digest)

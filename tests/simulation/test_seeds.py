@@ -1,0 +1,20 @@
+"""A few hundred seeds with every run of the tests; `make simulate SEEDS=1000` runs more."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.simulation.running import simulate
+
+SEED_COUNT = 240
+SEEDS_PER_TEST = 8
+
+pytestmark = pytest.mark.simulation
+
+
+@pytest.mark.parametrize("first", range(0, SEED_COUNT, SEEDS_PER_TEST), ids="from-{}".format)
+def test_nothing_is_lost_whatever_happens(first: int) -> None:
+    for seed in range(first, first + SEEDS_PER_TEST):
+        outcome = simulate(seed)
+        if outcome.problem:
+            pytest.fail(outcome.text, pytrace=False)
