@@ -27,6 +27,8 @@ from stowplan.objects.pod import Pod
 from stowplan.objects.workloads import PodDisruptionBudget
 from stowplan.plugins.default_preemption import DefaultPreemption
 from stowplan.state.pod_info import PodInfo
+from tests.builders import node as make_node
+from tests.builders import pod
 from tests.conformance.run_golden import families, scenarios
 
 STEPS = 20
@@ -66,8 +68,8 @@ class Cluster:
         new = LivedThrough(
             list(self.objects.values()), config=self.config, tie_break="name", random=Random(0)
         )
-        for key, node in getattr(self, "nominations", {}).items():
-            new.nominate(key, node)
+        for key, name in getattr(self, "nominations", {}).items():
+            new.nominate(key, name)
         return new
 
     def put(self, obj: KubeObject) -> None:
@@ -249,3 +251,19 @@ def test_a_scheduler_that_lived_through_it_agrees_with_a_new_one(family: str) ->
             pod = cluster.pods[step // 4 % len(cluster.pods)]
             lived, new = answers(cluster.old, pod), answers(cluster.fresh(), pod)
             assert lived == new, f"{scenario['name']} seed {seed} step {step} pod {pod.key}"
+
+
+def test_a_nomination_is_seen_by_pods_of_a_kind_that_was_asked_before() -> None:
+    small, tiny = pod("small", cpu="2"), pod("tiny", cpu="1", spec={"priority": 10})
+    objects = [make_node("node-1", cpu="4"), small, tiny]
+    objects.append(pod("big", cpu="3", spec={"priority": 10}))
+    run = LivedThrough(objects, tie_break="name", random=Random(0))
+    asked = next(info for info in run.pending if info.key == "default/small")
+
+    run.nominate("default/tiny", "node-1")
+    assert answers(run, asked)["node-1"] is None
+    run.nominate("default/big", "node-1")
+    refused = ("NodeResourcesFit", "Unschedulable", ("Insufficient cpu",))
+    assert answers(run, asked)["node-1"] == refused
+    run.nominate("default/big", "")
+    assert answers(run, asked)["node-1"] is None

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stowplan.clock import Clock, RealClock, VirtualClock
+from stowplan.clock import Clock, RealClock, SteadyClock, VirtualClock
 
 
 def test_the_real_clock_tells_the_unix_time() -> None:
@@ -17,6 +17,17 @@ def test_the_real_clock_tells_the_unix_time() -> None:
     before, now, after = time.time(), clock.now(), time.time()
 
     assert before <= now <= after
+
+
+def test_the_steady_clock_does_not_jump_when_the_machines_clock_is_set(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock: Clock = SteadyClock()
+    before = clock.now()
+    assert before == pytest.approx(time.time(), abs=5.0)
+    monkeypatch.setattr(time, "time", lambda: 0.0)
+
+    assert before <= clock.now() < before + 60.0
 
 
 def test_equal_times_run_in_the_order_they_were_planned() -> None:

@@ -30,16 +30,18 @@ def kubeconfig(url: str, *, ca: bytes = b"", token: str = "") -> dict[str, Any]:
 
 
 def check_replaceable(path: Path) -> None:
-    """A file that knows other clusters is somebody's; it must not be lost."""
+    """A file with something else in it is somebody's; it must not be lost."""
     try:
-        known = yaml.safe_load(path.read_bytes())
+        text = path.read_bytes()
+        known = yaml.safe_load(text)
     except FileNotFoundError:
         return
     except (yaml.YAMLError, UnicodeDecodeError):
         known = None
     clusters = known.get("clusters") if isinstance(known, dict) else None
-    names = [one.get("name") for one in clusters or () if isinstance(one, dict)]
-    if names != [NAME]:
+    only = clusters[0] if isinstance(clusters, list) and len(clusters) == 1 else None
+    is_ours = isinstance(only, dict) and only.get("name") == NAME
+    if text and not is_ours:
         raise InputError(
             "the file exists and is not one that `stowplan up` wrote",
             where=str(path),

@@ -9,7 +9,6 @@ that was placed only as long as that takes about one per cent of the time.  Memo
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterator
 from typing import Any
 
@@ -107,11 +106,11 @@ class Explanation:
 
 class Explanations:
     def __init__(self, bytes_max: int = BYTES_MAX) -> None:
-        self._kept: OrderedDict[str, Explanation] = OrderedDict()
+        self._kept: dict[str, Explanation] = {}
+        """The oldest first."""
         self._bytes_max = bytes_max
         self._byte_count = 0
-        self._credit = BURST
-        self._credit_s = 0.0
+        self._paid_until_s = 0.0
         self._names: list[str] = []
 
     def of(self, key: str) -> Explanation | None:
@@ -128,7 +127,7 @@ class Explanations:
         self._kept[pod.key] = explanation
         self._byte_count += explanation.byte_count
         while self._byte_count > self._bytes_max and len(self._kept) > 1:
-            self._byte_count -= self._kept.popitem(last=False)[1].byte_count
+            self._byte_count -= self._kept.pop(next(iter(self._kept))).byte_count
 
     def _explain(self, framework: Framework, cycle: Cycle, search: Search) -> Explanation:
         names = cycle.nodes.names
@@ -153,14 +152,12 @@ class Explanations:
         return explanation
 
     def _affords(self, cycle: Cycle) -> bool:
+        """A bucket that fills with time, kept as the moment up to which it has been emptied."""
         now_s = cycle.handle.now()
-        earned = max(0.0, now_s - self._credit_s) * PER_SECOND
-        self._credit_s = now_s
-        self._credit = min(BURST, self._credit + earned)
-        price = max(1.0, cycle.nodes.node_count / NODES_EACH)
-        if self._credit < price:
+        if self._paid_until_s > now_s + BURST / PER_SECOND:
             return False
-        self._credit -= price
+        price = max(1.0, cycle.nodes.node_count / NODES_EACH)
+        self._paid_until_s = max(self._paid_until_s, now_s) + price / PER_SECOND
         return True
 
 

@@ -1,0 +1,108 @@
+"""The driver's turns: nothing before the caches are full, nothing after the end, no pod starved."""
+
+from __future__ import annotations
+
+from stowplan.core.messages import Effect, RecordEvent
+from stowplan.objects.api import Bind, Patch
+from stowplan.runtime.driver import CYCLES_PER_TURN, WATCHED
+from tests.builders import node, pod
+from tests.core.harness import Cluster, is_a
+
+KINDS = {
+    "Pod",
+    "Node",
+    "Namespace",
+    "PersistentVolume",
+    "PersistentVolumeClaim",
+    "Service",
+    "ReplicationController",
+    "ReplicaSet",
+    "StatefulSet",
+    "PodDisruptionBudget",
+    "StorageClass",
+    "CSINode",
+    "CSIDriver",
+    "CSIStorageCapacity",
+    "VolumeAttachment",
+}
+
+
+def test_everything_that_the_plugins_look_up_is_followed() -> None:
+    assert {kind.name for kind, _ in WATCHED} == KINDS
+
+
+def test_finished_pods_are_not_asked_for() -> None:
+    selectors = {kind.name: options.field_selector for kind, options in WATCHED}
+
+    assert selectors.pop("Pod") == "status.phase!=Succeeded,status.phase!=Failed"
+    assert set(selectors.values()) == {""}
+
+
+def test_others_have_their_turn_after_so_many_decisions() -> None:
+    cluster = Cluster(node("n", pods=1000))
+    effects: list[Effect] = []
+    bound_by_then: list[int] = []
+    cluster.driver.on_effect = effects.append
+    for number in range(3 * CYCLES_PER_TURN):
+        cluster.store.put(pod(f"p{number}"))
+    # Planned before the turn's continuation, so it runs after the first turn only.
+    cluster.clock.at(0.0, lambda: bound_by_then.append(len(cluster.binds)))
+
+    cluster.settle()
+
+    assert bound_by_then == [CYCLES_PER_TURN]
+    assert len(cluster.binds) == 3 * CYCLES_PER_TURN
+
+
+def test_an_inactive_driver_follows_and_decides_nothing() -> None:
+    cluster = Cluster(node("n"))
+    cluster.driver.active = False
+    cluster.add(pod("p"))
+    assert (cluster.place("p"), cluster.binds) == ("active", [])
+
+    cluster.driver.active = True
+    cluster.settle()
+
+    assert cluster.node_of("p") == "n"
+
+
+def test_a_stopped_driver_ends_what_it_began_and_says_when() -> None:
+    cluster = Cluster(node("n"))
+    idle: list[bool] = []
+    cluster.api.hold(is_a(Bind))
+    cluster.add(pod("p"))
+    cluster.driver.on_idle = lambda: idle.append(cluster.driver.busy)
+    cluster.driver.stop()
+    cluster.add(pod("later"))
+    assert (idle, cluster.driver.busy) == ([], True)
+
+    cluster.api.release()
+    cluster.settle()
+
+    assert idle
+    assert not any(idle)
+    assert [name for name, _ in cluster.binds] == ["p"]
+
+
+def test_a_closed_driver_sends_nothing_whatever_comes_in() -> None:
+    cluster = Cluster(node("n"))
+    cluster.api.hold(is_a(Bind))
+    cluster.add(pod("p"))
+    cluster.driver.close()
+    sent = len(cluster.api.requests)
+
+    cluster.api.release()
+    cluster.add(pod("q"))
+    cluster.run(600.0)
+
+    assert len(cluster.api.requests) == sent
+
+
+def test_events_are_sent_after_the_bindings_of_their_turn() -> None:
+    cluster = Cluster(node("n"), pod("huge", cpu=1000))
+    order: list[str] = []
+    cluster.driver.on_effect = lambda effect: order.append(type(effect).__name__)
+    cluster.add(pod("p"))
+
+    assert order.index("Call") < order.index(RecordEvent.__name__)
+    assert cluster.sent(is_a(Patch, "huge"))
