@@ -34,8 +34,9 @@ format: setup ## format the code and fix what ruff can fix
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-e2e: setup ## run the end-to-end tests: real processes, HTTP, kubectl if there is one
-	$(BIN)/pytest -q -m e2e $(ARGS)
+e2e: setup ## run real processes against real API servers (kube-apiserver is built once, 10 minutes)
+	@$(BIN)/python -m tests.e2e.build_control_plane
+	$(BIN)/pytest -q -p no:randomly -n 2 --dist loadgroup -m e2e $(ARGS) tests/e2e
 
 simulate: setup ## run simulations; SEEDS=1000 runs that many, SEED=7 shows one step by step
 	@$(BIN)/python -m tests.simulation $(if $(SEED),$(SEED) --trace,--seeds $(or $(SEEDS),200)) $(ARGS)

@@ -124,3 +124,13 @@ spec: {terminationGracePeriodSeconds: 0, containers: [{name: pause, image: pause
     assert played.result["pods"] == 6
     assert played.placed("then") == {"four": 2}
     assert played.result["attempts"]["scheduled"] == 6
+
+
+def test_of_several_measurements_the_last_one_counts(tmp_path: Path) -> None:
+    def pods(count: int) -> dict[str, object]:
+        return {"opcode": "createPods", "count": count, "collectMetrics": True}
+
+    played = play(written(tmp_path, [{"opcode": "createNodes", "count": 1}, pods(3), pods(5)]))
+
+    assert (played.result["init_pods"], played.result["pods"]) == (3, 5)
+    assert played.result["attempts"] == {"scheduled": 5}

@@ -159,9 +159,9 @@ REPLICAS = [
 
 
 def replicas(first: int, count: int) -> Iterator[Pod]:
-    """Pods of a few kinds, one in a hundred of which fits nowhere."""
+    """Pods of a few kinds; one in a hundred fits nowhere."""
     for n in range(first, first + count):
-        template = REPLICAS[3 if n % 100 == 0 else n % 3]
+        template = REPLICAS[3 if n % 100 == 0 else 2 if n % 20 == 0 else n % 2]
         yield msgspec.structs.replace(
             template,
             metadata=msgspec.structs.replace(template.metadata, name=f"pod-{n}", uid=f"uid-{n}"),

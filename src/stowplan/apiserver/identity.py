@@ -16,6 +16,8 @@ GENERATED_NAME_BASE_MAX = 58
 _ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 _SUFFIX_LENGTH = 5
 _SUFFIX_COUNT = len(_ALPHABET) ** _SUFFIX_LENGTH
+_PAIRS = [first + second for second in _ALPHABET for first in _ALPHABET]
+_PAIR_COUNT = len(_PAIRS)
 _STRIDE = 7_368_787
 """Coprime to the number of suffixes: they repeat only after all others have been used."""
 
@@ -49,8 +51,6 @@ class Identity:
         ('cdn6r', 'dg2zb')
         """
         place = (number * _STRIDE + self._seed) % _SUFFIX_COUNT
-        letters = ""
-        for _ in range(_SUFFIX_LENGTH):
-            place, index = divmod(place, len(_ALPHABET))
-            letters += _ALPHABET[index]
-        return letters
+        place, first = divmod(place, _PAIR_COUNT)
+        last, second = divmod(place, _PAIR_COUNT)
+        return _PAIRS[first] + _PAIRS[second] + _ALPHABET[last]

@@ -109,6 +109,10 @@ class AttemptTimes:
         self._started_s: dict[str, float] = {}
         """uid -> start; a binding may take its time while other attempts begin."""
 
+    def start(self) -> None:
+        self.seconds, self.outcomes = array("d"), Counter()
+        self.recording = True
+
     def begin(self, queued: QueuedPod, now_s: float) -> None:
         self._started_s[queued.info.uid] = time.perf_counter()
 
@@ -205,7 +209,7 @@ class Meter:
         self._count = 0
         self._throughput = Throughput()
         self._picture = []
-        self.attempts.recording = True
+        self.attempts.start()
         self.on_measuring()
         if self._sampler is not None:
             self._sampler.start()

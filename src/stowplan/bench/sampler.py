@@ -34,6 +34,7 @@ class Sampler:
             return
         which, number = timer
         self._timer = timer
+        self.stacks.clear()
         self._before = signal.signal(number, self._look)
         signal.setitimer(which, self._interval_s, self._interval_s)
 

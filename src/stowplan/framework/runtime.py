@@ -231,14 +231,14 @@ class Framework:
         self, cycle: Cycle, pod: PodInfo, plugin: Any
     ) -> PreFilterResult | Status | None:
         recorder = self.recorder
-        started = recorder.now() if recorder.sampled else 0.0
+        started = recorder.now() if cycle.sampled else 0.0
         try:
             answer: PreFilterResult | Status | None = plugin.pre_filter(cycle, pod)
         except PluginFailed:
             raise
         except Exception as cause:
             raise point_failed(plugin.name, "PreFilter", describe(cause)) from cause
-        if recorder.sampled:
+        if cycle.sampled:
             code = answer.code if isinstance(answer, Status) else Code.SUCCESS
             recorder.plugin(plugin.name, "PreFilter", code.label, recorder.now() - started)
         return answer
@@ -282,7 +282,7 @@ class Framework:
 
     def _filter_all(self, cycle: Cycle, pod: PodInfo, plugin: Any, found: Feasible) -> Verdict:
         recorder = self.recorder
-        started = recorder.now() if recorder.sampled else 0.0
+        started = recorder.now() if cycle.sampled else 0.0
         table = cycle.nodes
         try:
             if hasattr(plugin, "filter_nodes"):
@@ -293,7 +293,7 @@ class Framework:
             raise
         except Exception as cause:
             raise filter_failed(plugin.name, describe(cause)) from cause
-        if recorder.sampled:
+        if cycle.sampled:
             recorder.plugin(plugin.name, "Filter", "Success", recorder.now() - started)
         return verdict
 
@@ -303,7 +303,7 @@ class Framework:
         found = self.kept.find(plan.signature)
         answers = found or self.kept.make(plan, self.plugins.weights)
         try:
-            recorder = self.recorder if self.recorder.sampled else None
+            recorder = self.recorder if cycle.sampled else None
             self.kept.rows_asked += answers.refresh(cycle, pod, cycle.nodes, recorder)
         except PluginFailed:
             self.kept.clear()
@@ -484,12 +484,12 @@ class Framework:
         if plugin is None:
             return True
         recorder = self.recorder
-        started_s = recorder.now() if recorder.sampled else 0.0
+        started_s = recorder.now() if cycle.sampled else 0.0
         try:
             status = plugin.pre_score(cycle, pod, rows)
         except Exception as cause:
             raise point_failed(name, "PreScore", describe(cause)) from cause
-        if recorder.sampled:
+        if cycle.sampled:
             label = SUCCESS if status is None else status.code.label
             recorder.plugin(name, "PreScore", label, recorder.now() - started_s)
         if status is not None and status.code != Code.SKIP:
@@ -522,7 +522,7 @@ class Framework:
     def _cluster_score(self, cycle: Cycle, pod: PodInfo, plugin: Any, board: ScoreBoard) -> None:
         name, rows, normalizing = plugin.name, board.rows, False
         recorder = self.recorder
-        started_s = recorder.now() if recorder.sampled else 0.0
+        started_s = recorder.now() if cycle.sampled else 0.0
         try:
             if hasattr(plugin, "score_nodes"):
                 scores = plugin.score_nodes(cycle, pod, cycle.nodes, rows)
@@ -536,7 +536,7 @@ class Framework:
         except Exception as cause:
             raise score_failed(name, describe(cause), normalizing=normalizing) from cause
         board.add(name, self.plugins.weights[name] * _checked(name, scores))
-        if recorder.sampled:
+        if cycle.sampled:
             recorder.plugin(name, "Score", SUCCESS, recorder.now() - started_s)
 
 

@@ -59,6 +59,7 @@ def format_micro_time(seconds: float) -> str:
     return f"{_format(whole)}.{micros:06d}Z"
 
 
+@lru_cache(maxsize=64)  # Many things happen within a second.
 def _format(seconds: int) -> str:
     days, rest = divmod(seconds, _DAY_S)
     year, month, day = _civil(days)

@@ -362,6 +362,9 @@ class SchedulingQueue:
         """
         if not self._hints.interested(event):
             return
+        if not len(self._unschedulable):
+            self._in_flight.log(event, old, new)
+            return
         pods = self._unschedulable.select(
             lambda profile, rejectors, gate: self._hints.may_be_worth(
                 profile, rejectors, gate, event

@@ -28,6 +28,7 @@ class _Waiting:
     calls: int
     versions: dict[Kind, int]
     until_s: float
+    failed: bool = False
 
 
 class Calls:
@@ -67,13 +68,15 @@ class Calls:
         def done(answer: Answer) -> None:
             waiting.calls -= 1
             if isinstance(answer, ApiError):
+                waiting.failed = True
                 self._failed(key, request, answer)
             elif answer is not None and answer.metadata.resource_version.isdecimal():
                 version = int(answer.metadata.resource_version)
                 waiting.versions[kind] = max(version, waiting.versions.get(kind, 0))
             if tell is not None:
                 tell(answer)
-            if not waiting.calls:
+            # After a failure it is looked at again, but later.
+            if not waiting.calls and not waiting.failed:
                 self._queue.add(key)
 
         self._shared.cluster.call(request, done)

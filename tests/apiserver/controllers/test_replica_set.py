@@ -1,0 +1,154 @@
+"""ReplicaSets: as many pods as asked for."""
+
+from __future__ import annotations
+
+import pytest
+
+from stowplan.objects.kinds import POD, REPLICA_SET
+from tests.apiserver.controllers.world import World, workload
+from tests.apiserver.things import create, create_pod, delete, get_pod, patch
+
+
+def test_pods_are_made_and_counted(world: World) -> None:
+    made = world.create(REPLICA_SET, workload(replicas=3))
+
+    for pod in world.pods():
+        assert pod["metadata"]["labels"]["app"] == "web"
+        (owner,) = pod["metadata"]["ownerReferences"]
+        assert (owner["kind"], owner["uid"], owner["controller"]) == ("ReplicaSet", made.uid, True)
+    status = world.status(REPLICA_SET, "web")
+    assert len(world.pods()) == 3
+    assert (status["replicas"], status["readyReplicas"], status["availableReplicas"]) == (3, 3, 3)
+    assert sorted(world.events("SuccessfulCreate")) == [
+        f"Created pod: {name}" for name in world.pod_names()
+    ]
+
+
+def test_without_a_number_it_is_one(world: World) -> None:
+    world.create(REPLICA_SET, workload())
+
+    assert len(world.pods()) == 1
+
+
+def test_a_pod_that_goes_is_replaced(world: World) -> None:
+    world.create(REPLICA_SET, workload(replicas=2))
+    gone, stays = world.pod_names()
+    delete(world.store, POD, gone)
+    world.run()
+
+    assert len(world.pods()) == 2
+    assert stays in world.pod_names()
+    assert gone not in world.pod_names()
+
+
+@pytest.mark.parametrize("phase", ["Failed", "Succeeded"])
+def test_a_pod_that_ended_is_replaced_and_stays_to_be_looked_at(world: World, phase: str) -> None:
+    world.create(REPLICA_SET, workload(replicas=2))
+    ended = world.pod_names()[0]
+    patch(world.store, POD, ended, {"status": {"phase": phase}}, "merge", "status")
+    world.run()
+
+    assert len(world.pods()) == 3
+    assert world.status(REPLICA_SET, "web")["replicas"] == 2
+
+
+def test_fewer(world: World) -> None:
+    world.create(REPLICA_SET, workload(replicas=5))
+    patch(world.store, REPLICA_SET, "web", {"spec": {"replicas": 2}})
+    world.run()
+
+    assert len(world.pods()) == 2
+    assert world.status(REPLICA_SET, "web")["replicas"] == 2
+
+
+def test_those_that_do_the_least_go_first(world: World) -> None:
+    world.create(REPLICA_SET, workload(replicas=2))
+    running = world.pod_names()
+    world.nodes[:] = ["no-such-node"]
+    patch(world.store, REPLICA_SET, "web", {"spec": {"replicas": 4}})
+    world.run()
+    assert len(world.pod_names()) == 4
+    patch(world.store, REPLICA_SET, "web", {"spec": {"replicas": 2}})
+    # The node never comes, and its pods are given up in the end.
+    world.run(100.0)
+
+    assert world.pod_names() == running
+
+
+def test_none_at_all(world: World) -> None:
+    world.create(REPLICA_SET, workload(replicas=3))
+    patch(world.store, REPLICA_SET, "web", {"spec": {"replicas": 0}})
+    world.run()
+
+    assert world.pods() == []
+    assert world.status(REPLICA_SET, "web")["replicas"] == 0
+
+
+def test_many_are_made_in_bursts(world: World) -> None:
+    world.create(REPLICA_SET, workload(replicas=500))
+    world.run(5.0)
+
+    assert len(world.pods()) == 500
+    assert world.status(REPLICA_SET, "web")["readyReplicas"] == 500
+
+
+def test_an_orphan_that_matches_is_adopted(world: World) -> None:
+    create_pod(world.store, "orphan", labels={"app": "web"})
+    world.run()
+    made = world.create(REPLICA_SET, workload(replicas=2))
+
+    owner = get_pod(world.store, "orphan").metadata.controller()
+    assert owner is not None
+    assert owner.uid == made.uid
+    assert len(world.pods()) == 2
+
+
+def test_a_pod_whose_labels_change_is_let_go_and_replaced(world: World) -> None:
+    world.create(REPLICA_SET, workload(replicas=1))
+    (name,) = world.pod_names()
+    patch(world.store, POD, name, {"metadata": {"labels": {"app": "other"}}})
+    world.run()
+
+    assert get_pod(world.store, name).metadata.owner_references is None
+    assert len(world.pods()) == 2
+
+
+def test_its_pods_go_with_it(world: World) -> None:
+    world.create(REPLICA_SET, workload(replicas=3))
+    delete(world.store, REPLICA_SET, "web")
+    world.run()
+
+    assert world.pods() == []
+
+
+def test_ready_is_not_yet_available(world: World) -> None:
+    world.create(REPLICA_SET, workload(replicas=1, minReadySeconds=30))
+    early = world.status(REPLICA_SET, "web")
+    world.run(31.0)
+    late = world.status(REPLICA_SET, "web")
+
+    assert (early["readyReplicas"], early.get("availableReplicas", 0)) == (1, 0)
+    assert late["availableReplicas"] == 1
+
+
+def test_pods_that_are_refused_are_tried_again_and_told(world: World) -> None:
+    body = workload(replicas=2)
+    body["spec"]["template"]["spec"]["priorityClassName"] = "late"
+    world.create(REPLICA_SET, body)
+    assert world.pods() == []
+    assert "no PriorityClass with name late was found" in world.events("FailedCreate")[0]
+
+    from stowplan.objects.kinds import PRIORITY_CLASS
+
+    create(world.store, PRIORITY_CLASS, {"metadata": {"name": "late"}, "value": 5})
+    world.run(60.0)
+    assert len(world.pods()) == 2
+
+
+def test_nothing_is_written_when_nothing_changes(world: World) -> None:
+    world.create(REPLICA_SET, workload(replicas=3))
+    world.run(10.0)
+    version = world.store.resource_version
+    world.run(300.0)
+
+    assert world.store.resource_version == version
