@@ -53,8 +53,8 @@ class Server:
             )
         deadline_s = time.monotonic() + START_MAX_S
         while not kubeconfig.exists():
-            assert self.process.poll() is None, self.log.read_text()
-            assert time.monotonic() < deadline_s, self.log.read_text()
+            assert self.process.poll() is None, self.log.read_text()[-2000:]
+            assert time.monotonic() < deadline_s, self.log.read_text()[-2000:]
             time.sleep(0.02)
         found = yaml.safe_load(kubeconfig.read_text())["clusters"][0]["cluster"]["server"]
         self.host = urlsplit(found).netloc

@@ -7,6 +7,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -269,6 +270,33 @@ def test_a_file_that_is_no_journal_is_refused(tmp_path: Path) -> None:
         SqliteJournal(tmp_path)
 
 
+@pytest.mark.parametrize(
+    "damage",
+    ["body='{'", "body='{\"spec\":5}'", "body=5", "body=x'ff'", "rest='{'"],
+)
+def test_a_damaged_object_is_named(tmp_path: Path, damage: str) -> None:
+    store, journal = open_store(tmp_path)
+    create_pod(store)
+    journal.close()
+    with closing(sqlite3.connect(tmp_path / FILE_NAME)) as connection, connection:
+        connection.execute(f"UPDATE objects SET {damage} WHERE kind='Pod'")
+
+    with pytest.raises(InputError, match=r"cluster\.db: .* is damaged: a Pod cannot be read"):
+        open_store(tmp_path)
+
+
+def test_a_file_that_was_cut_off_is_refused(tmp_path: Path) -> None:
+    store, journal = open_store(tmp_path)
+    for number in range(200):
+        create_pod(store, f"p{number}")
+    journal.close()
+    path = tmp_path / FILE_NAME
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+    with pytest.raises(InputError, match="cannot be opened: database disk image is malformed"):
+        open_store(tmp_path)
+
+
 def test_a_folder_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
 
@@ -300,6 +328,7 @@ def test_a_kind_that_is_not_known_is_refused(tmp_path: Path) -> None:
 
 CHILD = """
 import sys
+from contextlib import closing
 from pathlib import Path
 from stowplan.apiserver.journal import SqliteJournal
 from stowplan.apiserver.store import Store

@@ -55,6 +55,7 @@ def stack(*frames: str) -> Stack:
             ("cluster/informer.py apply", "apiserver/store.py call", "bench/pod_ops.py _create"),
             "creating pods: informers",
         ),
+        (("apiserver/store.py call", "core/failure.py _give_up"), "api server"),
         (("time.py sleep",), "other"),
         (("bench/engine.py _pause", "bench/engine.py run"), "waiting"),
         (("selectors.py select", "bench/cluster_run.py perform_on_cluster"), "waiting"),

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from stowplan.apiserver.stored_kinds import STORED_KIND_BY_NAME
 from stowplan.bench.device_ops import RESOURCE_CLAIM, RESOURCE_SLICE
 from stowplan.errors import ApiError, InputError, StowplanError
 from stowplan.objects.kinds import (
@@ -460,6 +461,22 @@ def test_any_object_can_be_created(playing: Any) -> None:
     )
 
     assert len(played.all(SERVICE, "shop")) == 3
+
+
+def test_what_no_plugin_reads_is_kept_as_it_was_written(playing: Any, tmp_path: Path) -> None:
+    (tmp_path / "class.yaml").write_text("""
+apiVersion: resource.k8s.io/v1
+kind: DeviceClass
+metadata: {name: "class-{{ .Index }}"}
+spec: {extendedResourceName: "example.com/gpu-{{ .Index }}"}
+""")
+    played = playing(
+        BIG_NODE, {"opcode": "createAny", "templatePath": "class.yaml", "count": 2}, MEASURED
+    )
+
+    kind = STORED_KIND_BY_NAME["resource.k8s.io/v1", "DeviceClass"]
+    names = {made["spec"]["extendedResourceName"] for made in played.data(kind)}
+    assert names == {"example.com/gpu-0", "example.com/gpu-1"}
 
 
 def test_create_any_makes_one_unless_told_otherwise(playing: Any) -> None:

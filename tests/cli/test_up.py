@@ -16,7 +16,6 @@ import ssl
 import stat
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -30,7 +29,7 @@ from click.testing import CliRunner
 
 from stowplan.apiserver.store import Store
 from stowplan.cli import main
-from stowplan.cli._up_cluster import LocalCluster, Parts
+from stowplan.cli._up_cluster import LocalCluster, Parts, Scheduling
 from stowplan.cli._up_kubeconfig import NAME, kubeconfig, write_kubeconfig
 from stowplan.clock import VirtualClock
 from stowplan.cluster.port import ListOptions
@@ -105,6 +104,19 @@ def test_a_configuration_that_is_wrong(tmp_path: Path) -> None:
 
     assert first.startswith(f"error: {config}")
     assert "parallelism: Invalid value: -1" in first
+
+
+def test_a_configuration_that_names_what_is_not_there(tmp_path: Path) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text(
+        "apiVersion: kubescheduler.config.k8s.io/v1\n"
+        "kind: KubeSchedulerConfiguration\n"
+        "profiles: [{plugins: {score: {enabled: [{name: Guesswork}]}}}]\n"
+    )
+    first, *_ = refused("--config", config)
+
+    assert first.startswith("error: ")
+    assert 'ScorePlugin "Guesswork" does not exist' in first
 
 
 @pytest.mark.parametrize("flag", ["--bare", "--no-scheduler"])
@@ -191,7 +203,7 @@ class Local:
     def __init__(self, *, schedules: bool = True, workers: bool = True) -> None:
         self.clock = VirtualClock(START_S)
         self.store = Store(self.clock)
-        parts = Parts(load_config(None) if schedules else None, workers=workers)
+        parts = Parts(Scheduling(load_config(None)) if schedules else None, workers=workers)
         self.cluster = LocalCluster(
             self.store,
             parts,
@@ -314,17 +326,22 @@ class Up:
             text=True,
         )
         assert self.process.stdout is not None
-        self.first_line = self.process.stdout.readline().strip()
-        self.url = self.first_line.rpartition(" at ")[2]
+        self.greeting: list[str] = []
+        while "Ctrl-C ends it." not in self.greeting:
+            line = self.process.stdout.readline()
+            assert line, f"it ended: {self.greeting}"
+            self.greeting.append(line.strip())
+        self.url = self.greeting[0].rpartition(" at ")[2]
 
     def get(self, path: str) -> Any:
         with urllib.request.urlopen(self.url + path, timeout=30.0) as response:
             return json.loads(response.read())
 
-    def end(self, number: signal.Signals) -> tuple[int, str, str]:
+    def end(self, number: signal.Signals) -> tuple[int, str]:
+        """The exit code, and what it complained about."""
         self.process.send_signal(number)
-        out, err = self.process.communicate(timeout=30.0)
-        return self.process.returncode, out, err
+        _, err = self.process.communicate(timeout=30.0)
+        return self.process.returncode, err
 
 
 @pytest.fixture
@@ -346,15 +363,15 @@ def start() -> Iterator[Any]:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_it_well(start: Any, number: signal.Signals) -> None:
     up = start()
-    assert up.first_line.startswith("a cluster, in memory, at http://127.0.0.1:")
+    assert up.greeting[0].startswith("a cluster, in memory, at http://127.0.0.1:")
+    assert up.greeting[1] == f"kubectl --server {up.url} get nodes"
     assert len(up.get("/api/v1/nodes")["items"]) == 3
     # Whoever watches must not hold it up.
     watch = urllib.request.urlopen(f"{up.url}/api/v1/pods?watch=1", timeout=30.0)
-    code, out, err = up.end(number)
+    code, err = up.end(number)
     watch.close()
 
     assert (code, err) == (0, "")
-    assert f"kubectl --server {up.url} get nodes" in out
 
 
 @pytest.mark.slow
@@ -375,10 +392,6 @@ def test_with_tokens_it_speaks_tls(start: Any, tmp_path: Path) -> None:
     tokens, config = tmp_path / "tokens", tmp_path / "kubeconfig"
     tokens.write_text(f"{TOKEN}\n")
     up = start("--token-file", tokens, "--write-kubeconfig", config, "--bare")
-    deadline_s = time.monotonic() + 30.0
-    while not config.exists():
-        assert time.monotonic() < deadline_s
-        time.sleep(0.02)
     cluster = yaml.safe_load(config.read_text())["clusters"][0]["cluster"]
     pem = base64.b64decode(cluster["certificate-authority-data"]).decode()
     context = ssl.create_default_context(cadata=pem)
@@ -390,9 +403,9 @@ def test_with_tokens_it_speaks_tls(start: Any, tmp_path: Path) -> None:
     with urllib.request.urlopen(request, context=context, timeout=30.0) as response:
         assert response.status == 200
 
-    code, out, err = up.end(signal.SIGTERM)
+    code, err = up.end(signal.SIGTERM)
     assert cluster["server"] == up.url
     assert up.url.startswith("https://127.0.0.1:")
     assert (code, err) == (0, "")
     assert refusal.value.code == 401
-    assert TOKEN not in out
+    assert TOKEN not in "".join(up.greeting)

@@ -330,7 +330,8 @@ async def test_there_are_so_many_connections_and_no_more() -> None:
 
 async def test_an_aborted_client_sends_nothing_and_tells_nobody() -> None:
     """The lease is lost: what waits for a connection must not reach the cluster any more."""
-    async with talk(silence) as (server, client):
+    script = [*[silence] * CALLS_MAX, answers({}, 201)]
+    async with talk(*script) as (server, client), client_of(server) as somebody_else:
         heard: list[Any] = []
         for _ in range(CALLS_MAX + 1):
             client.call(BIND, heard.append)
@@ -338,19 +339,38 @@ async def test_an_aborted_client_sends_nothing_and_tells_nobody() -> None:
         client.abort()
         client.call(BIND, heard.append)
         server.cut()
-        await asyncio.sleep(0)
-    assert (len(server.seen), heard) == (CALLS_MAX, [])
+        # By the time this one is answered, the others would have been sent.
+        for _ in range(3):
+            await answer_to(somebody_else, BIND)
+    assert (len(server.seen), heard) == (CALLS_MAX + 3, [])
 
 
 async def test_a_call_that_waits_for_the_rate_limit_is_not_sent_once_aborted() -> None:
     timers = Timers()
-    async with talk(answers({}, 201), timers=timers, qps=1.0, burst=1) as (server, client):
-        await answer_to(client, BIND)
+    settings = {"timers": timers, "qps": 1.0, "burst": 1}
+    async with talk(answers({}, 201), **settings) as (server, client):
+        async with client_of(server) as somebody_else:
+            await answer_to(client, BIND)
+            heard: list[Any] = []
+            client.call(BIND, heard.append)
+            client.abort()
+            timers.clock.advance(10.0)
+            for _ in range(3):
+                await answer_to(somebody_else, BIND)
+    assert (len(server.seen), heard) == (4, [])
+
+
+async def test_calls_that_time_out_leave_room_for_others() -> None:
+    timers = Timers()
+    async with talk(*[silence] * CALLS_MAX, answers({}, 201), timers=timers) as (server, client):
         heard: list[Any] = []
-        client.call(BIND, heard.append)
-        client.abort()
-        timers.clock.advance(10.0)
-    assert (len(server.seen), heard) == (1, [])
+        for _ in range(CALLS_MAX):
+            client.call(BIND, heard.append)
+        await server.has_seen(CALLS_MAX)
+        timers.clock.advance(30.0)
+        assert [type(error) for error in heard] == [Unavailable] * CALLS_MAX
+
+        assert await answer_to(client, BIND) is None
 
 
 async def test_through_a_proxy() -> None:
@@ -624,3 +644,10 @@ async def test_data_of_no_kind() -> None:
             await client.ask("POST", "/x", {"a": 1})
 
     assert json.loads(server.seen[1].body) == {"a": 1}
+
+
+async def test_health_is_plain_text() -> None:
+    async with talk(answers(b"ok"), answers(b"etcd failed", 500)) as (_, client):
+        assert await client.text("/readyz") == "ok"
+        with pytest.raises(ApiError, match="etcd failed"):
+            await client.text("/readyz")

@@ -6,9 +6,10 @@ from typing import Any
 
 from stowplan.core.steps import Stepper
 from stowplan.core.waiting import WaitingPods
-from stowplan.framework.events import Action, Resource, on
+from stowplan.framework.events import Action, Hint, Resource, on
 from stowplan.framework.plugin import PreFlight, Wait
 from stowplan.framework.status import Status, unschedulable
+from stowplan.objects.pod import Pod
 from tests.builders import info, node, pod
 from tests.core.harness import Cluster, make_plugin
 
@@ -210,3 +211,40 @@ def test_allowing_twice_or_a_stranger_is_harmless() -> None:
     assert not waiting.allow(someone.uid, "A")
 
     assert outcomes == [None]
+
+
+def test_the_room_a_rejected_pod_leaves_is_told_to_others_not_to_itself() -> None:
+    def hint(waiting: Pod, old: Pod, new: None) -> Hint:
+        # Not when a promise ends: the pod loses one, too.
+        return Hint.QUEUE if old.spec.node_name else Hint.SKIP
+
+    gate = make_plugin(
+        "Gate",
+        permit=lambda self, cycle, pod, node: Wait(10) if "waits" in pod.kind.labels else None,
+        events_to_register=lambda self: (on(Resource.POD, Action.DELETE, hint),),
+    )
+    cluster = Cluster(node("node-1", cpu="1"), plugins=(gate,))
+    cluster.add(pod("web", cpu="1", labels={"waits": "1"}))
+    cluster.add(pod("other", cpu="1"))
+    assert cluster.place("other") == "unschedulable"
+
+    cluster.run(10)
+
+    assert cluster.place("other") == "bound"
+    assert cluster.place("web") == "unschedulable"
+    assert cluster.notes.begun == ["web", "other", "other"]
+
+
+def test_a_wait_that_ends_in_an_error_is_tried_again_by_itself() -> None:
+    cluster = Cluster(node("node-1"), plugins=(waiting_plugin("Slow"),))
+    cluster.add(pod("web"))
+
+    cluster.machine.waiting.fail(uid(cluster), "something broke")
+    cluster.add(node("node-2"))
+
+    condition = cluster.condition("web")
+    assert (condition.reason, condition.message) == (
+        "SchedulerError",
+        "waiting on permit for pod: something broke",
+    )
+    assert cluster.place("web") == "backoff"

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from stowplan.core.messages import Added
 from stowplan.framework.effects import Sleep
 from stowplan.framework.plugin import PreFlight
 from stowplan.objects.api import Bind
-from tests.builders import node, pod
+from tests.builders import info, node, pod
 from tests.core.harness import Cluster, is_a, make_plugin, status_patches
 
 
@@ -287,3 +290,82 @@ def test_after_stop_no_pod_is_taken_but_bindings_end() -> None:
 
     assert not cluster.driver.busy
     assert (cluster.place("going"), cluster.place("late")) == ("bound", "active")
+
+
+def test_a_pod_that_is_on_its_way_already_is_not_taken_twice() -> None:
+    cluster = Cluster(node("node-1"))
+    cluster.api.hold(is_a(Bind))
+    cluster.add(pod("web"))
+
+    cluster.machine.queue.add(cluster.machine.pods["default/web"])
+    cluster.add(pod("other"))
+
+    assert cluster.notes.begun == ["web", "other"]
+    assert [name for name, _ in cluster.binds] == ["web", "other"]
+
+
+def test_a_queued_pod_of_nobodys_profile_is_let_go() -> None:
+    cluster = Cluster(node("node-1"))
+    cluster.machine.queue.add(info(pod("stray", spec={"schedulerName": "gone"})))
+
+    cluster.add(pod("web"))
+
+    assert cluster.notes.begun == ["web"]
+    assert not list(cluster.machine.queue.places())
+
+
+def test_post_bind_is_told_where_the_pod_went_once_it_is_there() -> None:
+    told: list[tuple[str, str, bool]] = []
+
+    def post_bind(self: Any, cycle: Any, pod: Any, node: str) -> None:
+        told.append((pod.key, node, bool(cluster.node_of("web"))))
+
+    cluster = Cluster(node("node-1"), plugins=(make_plugin("Telling", post_bind=post_bind),))
+    cluster.api.hold(is_a(Bind))
+    cluster.add(pod("web"))
+    assert told == []
+    cluster.api.release()
+    cluster.settle()
+
+    assert told == [("default/web", "node-1", True)]
+
+
+def test_plugins_share_a_state_from_pre_filter_to_post_bind() -> None:
+    """Each attempt has a state of its own, through both of its cycles."""
+    seen: list[Any] = []
+
+    def pre_filter(self: Any, cycle: Any, pod: Any) -> None:
+        seen.append(cycle.data.get("Noting"))
+        cycle.data["Noting"] = pod.key
+
+    noting = make_plugin(
+        "Noting",
+        pre_filter=pre_filter,
+        reserve=lambda self, cycle, pod, node: seen.append(cycle.data["Noting"]),
+        unreserve=lambda *_: None,
+        permit=lambda self, cycle, pod, node: seen.append(cycle.data["Noting"]),
+        post_bind=lambda self, cycle, pod, node: seen.append(cycle.data["Noting"]),
+    )
+    cluster = Cluster(node("node-1"), plugins=(noting,))
+
+    cluster.add(pod("a"), pod("b"))
+
+    assert seen == [None, *["default/a"] * 3, None, *["default/b"] * 3] or seen == [
+        *(None, "default/a", "default/a"),
+        *(None, "default/b", "default/b"),
+        *("default/a", "default/b"),
+    ]
+
+
+def test_changes_that_nobody_schedules_for_do_not_pile_up() -> None:
+    """A replica that follows the cluster and decides nothing takes them in all the same."""
+    cluster = Cluster(node("node-1"))
+    cluster.driver.active = False
+    machine = cluster.machine
+
+    for n in range(6_000):
+        machine.handle(Added(pod(f"pod-{n}", node="node-1", metadata={"uid": f"u{n}"})), 0.0)
+
+    assert machine.cache.change_count <= 4096
+    machine.table.refresh(machine.cache)
+    assert machine.table.check(machine.cache) == []

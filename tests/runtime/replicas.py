@@ -83,7 +83,8 @@ class OneReplica:
         self.line.held_kinds = {*held_kinds}
         self.lease_line = Line(world.store, lambda request: None)
         machine = Machine(load_config(None), random=random)
-        self.recorder = EventRecorder(world.store, clock)
+        self.event_line = Line(world.store, lambda request: None)
+        self.recorder = EventRecorder(self.event_line, clock)
         self.driver = Driver(
             machine,
             self.line,

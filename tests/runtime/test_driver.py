@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from stowplan.core.messages import Effect, RecordEvent
+from stowplan.errors import Conflict
 from stowplan.objects.api import Bind, Patch
 from stowplan.runtime.driver import CYCLES_PER_TURN, WATCHED
 from tests.builders import node, pod
@@ -91,7 +92,9 @@ def test_a_closed_driver_sends_nothing_whatever_comes_in() -> None:
     cluster.driver.close()
     sent = len(cluster.api.requests)
 
-    cluster.api.release()
+    # A binding that failed would have its pod's status patched.
+    (_, done) = cluster.api.held.popleft()
+    done(Conflict("somebody else was first"))
     cluster.add(pod("q"))
     cluster.run(600.0)
 

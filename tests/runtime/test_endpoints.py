@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from stowplan.config import load_config, to_dict
+from stowplan.objects.api import Delete
+from stowplan.objects.kinds import NODE
 from stowplan.runtime.endpoints import Endpoints, Question, Reply
 from stowplan.runtime.explanations import BURST
 from tests.builders import node, pod
@@ -73,13 +75,16 @@ def test_a_placed_pod_shows_what_each_plugin_said_of_each_node() -> None:
 
 
 def test_the_scores_are_those_of_the_decision_however_the_cluster_went_on() -> None:
-    port = Port(node("a", cpu="4"), node("b", cpu="4"), pod("first", cpu="1"))
+    port = Port(node("a", cpu="4"), node("b", cpu="4"), TAINTED, pod("first", cpu="1"))
     before = port.json("/debug/decisions/default/first")
+    assert [entry["node"] for entry in before["rejected"]] == ["tainted"]
 
-    port.served.add(*(pod(cpu="1") for _ in range(5)), node("c", cpu="64"))
-    port.served.store.put(pod("late", cpu="1"))
-    port.served.settle()
+    port.served.store.execute(Delete(NODE, "", "tainted"))
+    port.served.add(*(pod(cpu="1") for _ in range(5)))
+    assert port.json("/debug/decisions/default/first") == before
+    port.served.add(node("c", cpu="64"), pod("late", cpu="1"))
 
+    assert port.served.node_of("late") == "c"
     assert port.json("/debug/decisions/default/first") == before
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from stowplan.cluster.http_request import HttpRequest
+from stowplan.framework.events import Action, ClusterEvent, EventRegistration, Resource
 from stowplan.framework.plugin import Wait
 from stowplan.framework.status import Code, Status
 from stowplan.framework.timing import Recorders
@@ -226,6 +227,25 @@ def test_a_failing_plugin_counts_as_an_error() -> None:
     served = Served(node("n1"), pod("a"), plugins=(broken,))
 
     assert read(served)["scheduler_schedule_attempts_total"].value("error", PROFILE) == 1
+
+
+def test_pods_that_only_a_flush_brought_to_a_node_are_counted() -> None:
+    tries = []
+
+    def fickle(self: Any, cycle: Any, pod: Any, node: Any) -> Status | None:
+        tries.append(pod.key)
+        return Status(Code.UNSCHEDULABLE, ("not now",)) if len(tries) == 1 else None
+
+    nodes_only = (EventRegistration(ClusterEvent(Resource.NODE, Action.ADD)),)
+    plugin = make_plugin("Fickle", filter_node=fickle, events_to_register=lambda self: nodes_only)
+    served = Served(node("n1"), pod("a"), plugins=(plugin,))
+    served.run(290.0)
+    assert read(served)["scheduler_pod_scheduled_after_flush_total"].value() == 0
+
+    served.run(60.0)
+
+    assert served.node_of("a") == "n1"
+    assert read(served)["scheduler_pod_scheduled_after_flush_total"].value() == 1
 
 
 def test_preemption_counts_its_victims() -> None:

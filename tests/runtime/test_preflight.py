@@ -28,11 +28,13 @@ class Server:
         self.refuses_reviews: ApiError | None = None
         self.asked: list[dict[str, str]] = []
 
+    async def text(self, path: str) -> str:
+        assert path == "/readyz"
+        if self.failures:
+            raise self.failures.pop(0)
+        return "ok"
+
     async def ask(self, method: str, path: str, body: Any = None) -> Any:
-        if (method, path) == ("GET", "/version"):
-            if self.failures:
-                raise self.failures.pop(0)
-            return {}
         assert (method, path) == ("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews")
         if self.refuses_reviews is not None:
             raise self.refuses_reviews
@@ -116,6 +118,17 @@ async def test_a_server_that_cannot_be_asked_is_taken_at_its_word(refusal: ApiEr
     await check(server)
 
 
+async def test_something_that_is_no_api_server() -> None:
+    server = Server(failures=[NotFound("<html>")])
+    server.refuses_reviews = ApiError("<html>", code=501)
+
+    with pytest.raises(Unavailable) as caught:
+        await check(server)
+
+    assert caught.value.problem == "https://api:6443 does not say what we may do there: <html>"
+    assert caught.value.exit_code == 3
+
+
 async def test_a_server_that_comes_up_late_is_waited_for() -> None:
     failures: list[ApiError] = [Unavailable("refused"), Unavailable("refused"), ApiError("500")]
 
@@ -134,7 +147,7 @@ async def test_a_server_that_does_not_come_up_in_time() -> None:
 
 
 @pytest.mark.parametrize("refusal", [Unauthorized("who?"), Forbidden("no"), NotFound("no")])
-async def test_a_server_that_hides_its_version_is_there(refusal: ApiError) -> None:
+async def test_a_server_that_hides_its_health_is_there(refusal: ApiError) -> None:
     assert await check(Server(failures=[refusal])) == 0.0
 
 

@@ -7,15 +7,14 @@ made for the question, has kept nothing, and knows nothing but the cluster as it
 from __future__ import annotations
 
 from collections.abc import Iterable
-from random import Random
 from typing import TYPE_CHECKING
 
-from stowplan.core.dry_run import DryRun
 from stowplan.objects.coordination import Event
 from stowplan.objects.kinds import EVENT
-from stowplan.objects.pod import Pod
 from stowplan.runtime.driver import WATCHED
+from stowplan.state.pod_info import PodInfo
 from tests.simulation.invariants import Broken
+from tests.simulation.oracle import FreshScheduler
 from tests.simulation.process import Process
 
 if TYPE_CHECKING:
@@ -92,31 +91,15 @@ def _schedulable(world: World, process: Process) -> Iterable[str]:
     ]
     if not pending:
         return
-    fresh = FreshScheduler(world)
+    fresh = FreshScheduler(thing for kind, _ in WATCHED for thing in world.every(kind))
     for pod in pending:
-        node = fresh.place(pod)
+        node = fresh.decide(PodInfo(pod)).node
         if node:
             place = process.machine.queue.place_of(pod.uid)
             queued = process.machine.queue.get(pod.key)
             rejectors = sorted(queued.rejectors) if queued is not None else []
             yield f"{pod.key} fits {node} but is {place}, turned down by {rejectors}"
             return  # It is counted on its node now: later answers would be about another cluster.
-
-
-class FreshScheduler:
-    """A scheduler without a past, that knows the cluster as it is now."""
-
-    def __init__(self, world: World) -> None:
-        objects = [thing for kind, _ in WATCHED for thing in world.every(kind)]
-        self._dry_run = DryRun(objects, random=Random(0), tie_break="name", detail=False)
-        self._pending = {info.uid: info for info in self._dry_run.pending}
-
-    def place(self, pod: Pod) -> str:
-        """The node it would give the pod; empty if there is none, and then nothing has changed."""
-        info = self._pending[pod.uid]
-        framework = self._dry_run.framework_of(info)
-        assert framework is not None, f"{pod.key} is not ours"
-        return self._dry_run._attempt(framework, info).decision.node
 
 
 def _lost_events(world: World) -> Iterable[str]:

@@ -40,7 +40,9 @@ def _problems(process: Process) -> Iterable[str]:
         other.leads for other in process.world.processes if other is not process
     ):
         yield "another process leads as well"
-    yield from cache_problems(machine.cache)
+    if machine.cache._generation != process.checked_generation:
+        process.checked_generation = machine.cache._generation
+        yield from cache_problems(machine.cache)
     yield from _attempt_problems(process)
     if process.driver._inbox or machine._held_back:
         return  # Something was shown that the machine has not looked at yet.

@@ -16,6 +16,7 @@ from stowplan.cluster.leader_election import ElectionConfig
 from stowplan.cluster.port import Answer
 from stowplan.config import SchedulerConfig
 from stowplan.core.attempts import AttemptLog
+from stowplan.core.decision import Decision
 from stowplan.core.extender import CallExtender, ExtenderAnswer
 from stowplan.core.machine import Machine
 from stowplan.core.messages import Call, Effect, Event, RecordEvent, Tick
@@ -32,6 +33,7 @@ from stowplan.state.pod_info import PodInfo
 from tests.simulation.clocks import DriftingClock
 from tests.simulation.invariants import Broken, check_bind, check_process, check_table
 from tests.simulation.network import Line, ProcessEnded
+from tests.simulation.oracle import second_opinion
 from tests.simulation.plugins import (
     Gremlin,
     Lookout,
@@ -45,6 +47,9 @@ from tests.simulation.profile import EXTENDER_TIMEOUT_S
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
+
+DOUBTED_SHARE = 0.1
+"""Of all decisions, those that somebody else is asked about."""
 
 
 class Process:
@@ -68,6 +73,8 @@ class Process:
         self.bound: set[str] = set()
         """Uids of pods whose attempts ended well."""
         self.number = 0
+        self.checked_generation = 0
+        """Of the cache, when its sums were last gone through."""
         self.seen_versions: dict[str, dict[str, int]] = {}
         """How far the informers were when a pod was last decided on: uid -> kind -> version."""
         self.problems: list[str] = []
@@ -103,6 +110,7 @@ class Process:
             abandon=self.line.cut,
         )
         self._events_since_check = 0
+        self._doubts = Random(f"{world.seed}/{name}/doubts")
 
     def _election(self) -> Election | None:
         if self.world.weather.replicas == 1:
@@ -168,6 +176,13 @@ class Process:
                 self.world.recorded(self, effect)
             elif isinstance(effect, Call) and isinstance(effect.request, Bind):
                 self.world.trace(self.name, f"binds {effect.request.name} to {effect.request.node}")
+
+    def doubt(self, pod: PodInfo, decision: Decision) -> None:
+        """Ask somebody else now and then; volumes are set aside where only the plugin sees it."""
+        if decision.error or pod.kind.volumes or self._doubts.random() > DOUBTED_SHARE:
+            return
+        if difference := second_opinion(self.machine, pod, decision):
+            self.problems.append(difference)
 
     # -- calls ------------------------------------------------------------------------------
 
@@ -244,6 +259,7 @@ class Notes:
         for word in ("internal error", "snapshot state is not consistent"):
             if word in decision.error:
                 self._process.problems.append(f"{decision.pod}: {decision.error}")
+        self._process.doubt(queued.info, decision)
 
     def end(self, queued: Any, decision: Any, status: Any, now_s: float) -> None:
         uid, process = queued.info.uid, self._process

@@ -15,7 +15,7 @@ GENERATED_NAME_BASE_MAX = 58
 # No vowels and no digits that look like letters: no words, no misreadings.  As upstream.
 _ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 _SUFFIX_LENGTH = 5
-_SUFFIX_COUNT = len(_ALPHABET) ** _SUFFIX_LENGTH
+_SUFFIX_COUNT: int = len(_ALPHABET) ** _SUFFIX_LENGTH
 _PAIRS = [first + second for second in _ALPHABET for first in _ALPHABET]
 _PAIR_COUNT = len(_PAIRS)
 _STRIDE = 7_368_787

@@ -100,11 +100,18 @@ class SqliteJournal:
                     f"the cluster's data has a kind that this version does not know: {kind_name}",
                     where=str(self.path),
                 )
-            thing: KubeObject = decode_json(body, kind.struct)
+            try:
+                thing: KubeObject = decode_json(body, kind.struct)
+                if rest is not None and rest not in rests:
+                    rests[rest] = msgspec.json.decode(rest)
+            except (msgspec.MsgspecError, TypeError, UnicodeDecodeError) as error:
+                raise InputError(
+                    f"the cluster's data is damaged: a {kind_name} cannot be read: {error}",
+                    where=str(self.path),
+                    hint="take a copy from before, or begin again in another folder",
+                ) from None
             if isinstance(thing, Pod):
                 thing = replace(thing, spec=_shared_spec(thing.spec, specs))
-            if rest is not None and rest not in rests:
-                rests[rest] = msgspec.json.decode(rest)
             yield kind, thing, None if rest is None else rests[rest]
 
     def _rows(self) -> Iterator[tuple[str, str, bytes, bytes | None]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from random import Random
 
 from stowplan.apiserver.controllers import Controllers
@@ -21,11 +21,13 @@ from stowplan.clock import Clock
 from stowplan.cluster.port import ListOptions
 from stowplan.cluster.reflector import CallLater
 from stowplan.config import SchedulerConfig
+from stowplan.core.profiles import Registry
 from stowplan.errors import AlreadyExists, ApiError
 from stowplan.objects.api import Create
 from stowplan.objects.kinds import NODE
 from stowplan.objects.times import format_time
-from stowplan.runtime.driver import Driver
+from stowplan.plugins import IN_TREE
+from stowplan.runtime.driver import Driver, ExtenderClient
 from stowplan.runtime.embedded import connect_scheduler
 
 log = logging.getLogger(__name__)
@@ -40,10 +42,17 @@ RESTART_AFTER_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
+class Scheduling:
+    config: SchedulerConfig
+    registry: Registry = field(default_factory=lambda: IN_TREE)
+    extender_client: ExtenderClient | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Parts:
     """What runs beside the API."""
 
-    scheduler: SchedulerConfig | None
+    scheduling: Scheduling | None
     """None: somebody else schedules."""
     workers: bool = True
     """Controllers and kubelet."""
@@ -64,7 +73,7 @@ class LocalCluster:
         self._clock = clock
         self._call_later = call_later
         self._random = random
-        self._config = parts.scheduler
+        self._scheduling = parts.scheduling
         self._controllers: Controllers | None = None
         self._kubelet: Kubelet | None = None
         self.scheduler: Driver | None = None
@@ -96,8 +105,8 @@ class LocalCluster:
         if self._controllers is not None and self._kubelet is not None:
             self._controllers.start()
             self._kubelet.start()
-        if self._config is not None:
-            self._start_scheduler()
+        if self._scheduling is not None:
+            self._start_scheduler(self._scheduling)
         self._repeat(BOOKMARKS_EVERY_S, self._store.send_bookmarks)
         self._repeat(GARBAGE_EVERY_S, self._store.collect_garbage)
 
@@ -106,7 +115,7 @@ class LocalCluster:
         """Everybody who works here knows what there is."""
         controllers, scheduler = self._controllers, self.scheduler
         return (controllers is None or controllers.synced) and (
-            self._config is None or (scheduler is not None and scheduler.synced)
+            self._scheduling is None or (scheduler is not None and scheduler.synced)
         )
 
     @property
@@ -128,24 +137,26 @@ class LocalCluster:
             self._kubelet.stop()
         self._store.end_watches()
 
-    def _start_scheduler(self) -> None:
+    def _start_scheduler(self, scheduling: Scheduling) -> None:
         if self._stopped:
             return
         driver = connect_scheduler(
             self.grouped,
             self._clock,
             self._call_later,
-            config=self._config,
+            config=scheduling.config,
             seed=self._random.getrandbits(32),
+            registry=scheduling.registry,
+            extender_client=scheduling.extender_client,
         )
-        driver.on_failure = lambda failure: self._replace_scheduler(driver)
+        driver.on_failure = lambda failure: self._replace_scheduler(driver, scheduling)
         self.scheduler = driver
         driver.start()
 
-    def _replace_scheduler(self, broken: Driver) -> None:
+    def _replace_scheduler(self, broken: Driver, scheduling: Scheduling) -> None:
         broken.close()
         log.error("the scheduler broke; a new one starts in %g s", RESTART_AFTER_S)
-        self._call_later(RESTART_AFTER_S, self._start_scheduler)
+        self._call_later(RESTART_AFTER_S, lambda: self._start_scheduler(scheduling))
 
     def _repeat(self, every_s: float, action: Callable[[], None]) -> None:
         def again() -> None:

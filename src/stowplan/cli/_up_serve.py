@@ -16,11 +16,15 @@ from stowplan.apiserver.http import Api, Authenticator, HttpServer
 from stowplan.apiserver.http.auth import User
 from stowplan.apiserver.journal import SqliteJournal
 from stowplan.apiserver.store import Store
-from stowplan.cli._up_cluster import LocalCluster, Parts
+from stowplan.cli._up_cluster import LocalCluster, Parts, Scheduling
 from stowplan.cli._up_kubeconfig import check_replaceable, kubeconfig, write_kubeconfig
 from stowplan.cli._up_tls import key_pair, server_context
 from stowplan.clock import RealClock
+from stowplan.config import load_config
+from stowplan.core.profiles import check_config
+from stowplan.runtime.extender_client import HttpExtenderClient
 from stowplan.runtime.log import Bridge, Log
+from stowplan.runtime.plugins_path import load_registry
 
 STOP_MAX_S = 5.0
 """For decisions on their way when the process is asked to stop."""
@@ -29,7 +33,11 @@ STOP_LOOK_S = 0.01
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    parts: Parts
+    config: Path | None
+    """Of the scheduler."""
+    schedules: bool
+    workers: bool
+    """Whether there are controllers and a kubelet."""
     host: str
     port: int
     nodes: int | None
@@ -46,23 +54,37 @@ async def serve(settings: Settings) -> None:
     clock = RealClock()
     Bridge(Log(clock)).install()
     seed = secrets.randbits(32)
+    extenders = HttpExtenderClient()
+    scheduling = _scheduling(settings.config, extenders) if settings.schedules else None
     journal = None if settings.data is None else SqliteJournal(settings.data, seed=seed)
     try:
-        store = Store(clock, seed=seed, journal=journal)
-        await _serve(settings, store, clock, Random(seed))
+        cluster = LocalCluster(
+            Store(clock, seed=seed, journal=journal),
+            Parts(scheduling, workers=settings.workers),
+            clock=clock,
+            call_later=asyncio.get_running_loop().call_later,
+            random=Random(seed),
+        )
+        await _serve(settings, cluster, clock)
     finally:
+        await extenders.close()
         if journal is not None:
             journal.close()
 
 
-async def _serve(settings: Settings, store: Store, clock: RealClock, random: Random) -> None:
+def _scheduling(path: Path | None, extenders: HttpExtenderClient) -> Scheduling:
+    registry = load_registry()
+    config = load_config(path)
+    check_config(config, random=Random(0), registry=registry)
+    return Scheduling(config, registry, extenders)
+
+
+async def _serve(settings: Settings, cluster: LocalCluster, clock: RealClock) -> None:
     asked_to_stop = _on_signal()
-    call_later = asyncio.get_running_loop().call_later
-    cluster = LocalCluster(store, settings.parts, clock=clock, call_later=call_later, random=random)
     api = Api(
         cluster.grouped,
         clock=clock,
-        random=random,
+        random=Random(),
         authenticator=Authenticator(settings.users_by_token),
         is_ready=lambda: cluster.ready,
     )
@@ -105,10 +127,9 @@ async def _stop(cluster: LocalCluster) -> None:
 
 
 def _greet(settings: Settings, url: str) -> None:
-    parts = settings.parts
-    if not parts.workers:
+    if not settings.workers:
         what = "the API alone"
-    elif parts.scheduler is None:
+    elif not settings.schedules:
         what = "a cluster without a scheduler"
     else:
         what = "a cluster"

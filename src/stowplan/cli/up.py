@@ -90,14 +90,12 @@ def up(
     if token_file is None and not _is_loopback(bind):
         raise click.UsageError(f"--bind {bind} lets others in: it needs --token-file")
     from stowplan.apiserver.http.auth import read_tokens
-    from stowplan.cli._up_cluster import Parts
     from stowplan.cli._up_serve import Settings, serve
-    from stowplan.config import load_config
 
-    schedules = not (no_scheduler or bare)
-    parts = Parts(load_config(config) if schedules else None, workers=not bare)
     settings = Settings(
-        parts,
+        config=config,
+        schedules=not (no_scheduler or bare),
+        workers=not bare,
         host=bind,
         port=port,
         nodes=0 if nodes is None and bare else nodes,

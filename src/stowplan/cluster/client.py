@@ -200,17 +200,24 @@ class KubernetesClient:
     async def ask(self, method: str, path: str, body: Any = None) -> Any:
         """What is no object of ours, as JSON data: reviews, versions, config maps."""
         data = b"" if body is None else msgspec.json.encode(body)
+        return decode_data(await self._sent(HttpRequest(method, path, body=data)))
+
+    async def text(self, path: str) -> str:
+        """What is no JSON either: health."""
+        return (await self._sent(HttpRequest("GET", path))).decode(errors="replace")
+
+    async def _sent(self, request: HttpRequest) -> bytes:
         answered: asyncio.Future[bytes | ApiError] = asyncio.get_running_loop().create_future()
 
         def heard(outcome: bytes | ApiError) -> None:
             if not answered.done():
                 answered.set_result(outcome)
 
-        self._send(HttpRequest(method, path, body=data), heard, self._call_timeout_s)
+        self._send(request, heard, self._call_timeout_s)
         outcome = await answered
         if isinstance(outcome, ApiError):
             raise outcome
-        return decode_data(outcome)
+        return outcome
 
     def _send(
         self,

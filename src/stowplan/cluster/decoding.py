@@ -131,7 +131,8 @@ def decode_failure(code: int, reason: str, body: bytes, *, retry_after: str = ""
         status = decode_json(body, _Status)
         word, message = status.reason, status.message
     except (msgspec.DecodeError, RecursionError):
-        word, message = "", body[:200].decode(errors="replace").strip()
+        # A page of some proxy, perhaps: in one line, as every message is.
+        word, message = "", " ".join(body[:200].decode(errors="replace").split())
     message = message or reason or "no reason given"
     return api_error(code, word, message, retry_after_s=retry_after_s)
 

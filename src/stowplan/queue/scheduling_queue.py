@@ -190,10 +190,15 @@ class SchedulingQueue:
         self._add(pod, _POD_ADD)
 
     def adopt(self, queued: QueuedPod) -> None:
-        """Take over a pod from another queue: its history counts, what rejected it does not."""
-        queued.set_rejectors()
+        """Take over a pod from another queue: its history counts, what rejected it does not.
+
+        Unless a gate holds it here too: then its rejectors still know which events can help.
+        """
         queued.waiting_turn = 0
-        self._enter_active(queued, _POD_ADD)
+        self.metrics.raise_unschedulable(queued.rejectors, queued.profile)
+        if self._enter_active(queued, _POD_ADD):
+            self.metrics.lower_unschedulable(queued.rejectors, queued.profile)
+            queued.set_rejectors()
 
     def update(self, old: PodInfo, new: PodInfo) -> None:
         if new.uid in self._in_flight:

@@ -16,7 +16,9 @@ from stowplan.cluster.port import Cluster
 from stowplan.config import SchedulerConfig, load_config
 from stowplan.core.attempts import AttemptLog
 from stowplan.core.machine import Machine
-from stowplan.runtime.driver import Driver
+from stowplan.core.profiles import Registry
+from stowplan.plugins import IN_TREE
+from stowplan.runtime.driver import Driver, ExtenderClient
 from stowplan.runtime.event_recorder import EventRecorder
 
 
@@ -51,9 +53,11 @@ def connect_scheduler(
     config: SchedulerConfig | None = None,
     seed: int = 0,
     log: AttemptLog | None = None,
+    registry: Registry = IN_TREE,
+    extender_client: ExtenderClient | None = None,
 ) -> Driver:
     """A scheduler for this cluster, not started yet."""
-    machine = Machine(config or load_config(None), random=Random(seed), log=log)
+    machine = Machine(config or load_config(None), random=Random(seed), log=log, registry=registry)
     return Driver(
         machine,
         cluster,
@@ -61,4 +65,5 @@ def connect_scheduler(
         call_later=call_later,
         recorder=EventRecorder(cluster, clock),
         random=Random(seed),
+        extender_client=extender_client,
     )

@@ -162,6 +162,6 @@ class Explanations:
 
 
 def _compact(column: Column) -> Column:
-    """A copy in few bytes: the board's own columns change with the next cycle."""
+    """In few bytes: nearly all scores fit into two of them."""
     fits = not len(column) or -(2**15) <= int(column.min()) <= int(column.max()) < 2**15
     return column.astype(np.int16 if fits else np.int64)

@@ -41,6 +41,8 @@ class Asked(Protocol):
 
     async def ask(self, method: str, path: str, body: Any = None) -> Any: ...
 
+    async def text(self, path: str) -> str: ...
+
 
 @dataclass(frozen=True, slots=True)
 class Right:
@@ -107,6 +109,11 @@ async def check_cluster(
             f"{client.server} does not know who we are: {error.message}",
             hint="check the user in the kubeconfig: its token or certificate may have expired",
         ) from None
+    except ApiError as error:
+        raise Unavailable(
+            f"{client.server} does not say what we may do there: {error.message}",
+            hint="is it the address of an API server?",
+        ) from error
     missing = [str(right) for right, allowed in zip(rights, answers, strict=True) if not allowed]
     if missing:
         raise Forbidden(
@@ -117,9 +124,11 @@ async def check_cluster(
 
 async def _reach(client: Asked, timeout_s: float, clock: Clock, log: Log, sleep: Sleep) -> None:
     give_up_s = clock.now() + timeout_s
+    level = 0
     while True:
         try:
-            await client.ask("GET", "/version")
+            # Not just there: one that has just started knows nobody's rights yet.
+            await client.text("/readyz")
             return
         except (Unauthorized, Forbidden, NotFound):
             return  # It is there; what we may is asked next.
@@ -133,7 +142,8 @@ async def _reach(client: Asked, timeout_s: float, clock: Clock, log: Log, sleep:
                     f"{error.message} (tried for {timeout_s:g} s)",
                     hint="check the server's address in the kubeconfig, or raise --startup-timeout",
                 ) from error
-            log.info(1, "Waiting for the API server", server=client.server, err=error.message)
+            log.info(level, "Waiting for the API server", server=client.server, err=error.message)
+            level = 1  # Said once: whoever started it should know what it waits for.
         await sleep(TRY_EVERY_S)
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from stowplan.apiserver.controllers.templates import is_available
 from stowplan.objects.kinds import DEPLOYMENT, POD, REPLICA_SET
 from stowplan.objects.pod import Pod
 from tests.apiserver.controllers.world import World, workload
@@ -83,8 +84,6 @@ def test_on_the_way_there_are_never_too_many_or_too_few(
         pods = [pod for pod in select(world.store, POD) if isinstance(pod, Pod)]
         alive = [pod for pod in pods if pod.metadata.deletion_timestamp is None]
         now_s = world.clock.now()
-        from stowplan.apiserver.controllers.templates import is_available
-
         available = sum(is_available(pod, 5, now_s) for pod in alive)
         seen.append((len(alive), available))
 

@@ -56,7 +56,7 @@ def test_failures_are_tried_again_after_longer_and_longer_waits(world: World) ->
 def test_a_deadline(world: World) -> None:
     annotations = {"stowplan/run-seconds": "1000"}
     world.create(JOB, job(activeDeadlineSeconds=60, annotations=annotations))
-    world.run(59.0)
+    world.run(58.0)
     assert conditions(world) == {}
     world.run(5.0)
 

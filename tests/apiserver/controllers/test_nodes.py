@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from stowplan.objects.kinds import NODE, REPLICA_SET
+from stowplan.objects.pod import Toleration
 from tests.apiserver.controllers.world import World, workload
 from tests.apiserver.things import create_pod, delete, patch
 
@@ -57,9 +58,9 @@ def test_no_schedule_does_not(world: World) -> None:
 
 
 def tolerating(world: World, name: str, seconds: int | None) -> None:
-    from stowplan.objects.pod import Toleration
-
-    toleration = Toleration(key="broken", operator="Exists", toleration_seconds=seconds)
+    toleration = Toleration(
+        key="broken", operator="Exists", effect="NoExecute", toleration_seconds=seconds
+    )
     create_pod(world.store, name, node_name="n1", tolerations=[toleration])
 
 

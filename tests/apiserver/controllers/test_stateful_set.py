@@ -13,7 +13,7 @@ def stateful(replicas: int = 3, **spec: object) -> dict[str, object]:
 
 def test_pods_come_one_after_the_other(world: World) -> None:
     world.create(STATEFUL_SET, stateful(minReadySeconds=5))
-    world.run(4.0)
+    world.run(3.0)
     assert world.pod_names() == ["db-0"]
     world.run(5.0)
     assert world.pod_names() == ["db-0", "db-1"]

@@ -96,7 +96,7 @@ def _pinned(pod: Pod) -> str:
     """The node that a pod of a DaemonSet is made for."""
     affinity = pod.spec.affinity
     node = affinity.node_affinity if affinity is not None else None
-    required = node.required_during_scheduling_ignored_during_execution if node else None
+    required = node.required if node is not None else None
     for term in required.node_selector_terms or () if required else ():
         for field in term.match_fields or ():
             return (field.values or [""])[0]

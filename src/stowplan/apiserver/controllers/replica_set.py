@@ -84,7 +84,6 @@ class ReplicaSetController:
         ready = sum(1 for pod in pods if ready_since(pod) is not None)
         available = sum(1 for pod in pods if is_available(pod, min_ready_s, now_s))
         status: dict[str, Any] = {
-            # Kubernetes shows the number of pods even when it is none.
             "replicas": len(pods),
             "fullyLabeledReplicas": len(pods),
             "readyReplicas": ready,

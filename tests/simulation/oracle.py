@@ -1,0 +1,62 @@
+"""A scheduler without a past: what would somebody decide who has kept nothing and sees it all?
+
+The slow way to the same answer.  Asked at the end about the cluster as it is (`ending`), and now
+and then about what a process believes while it decides (`second_opinion`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from random import Random
+
+from stowplan.core.decision import Decision
+from stowplan.core.dry_run import DryRun, Waiting
+from stowplan.core.machine import Machine
+from stowplan.framework.plugin import Nominate
+from stowplan.objects.base import KubeObject
+from stowplan.runtime.driver import WATCHED
+from stowplan.state.pod_info import PodInfo
+
+
+class FreshScheduler:
+    def __init__(self, objects: Iterable[KubeObject]) -> None:
+        self._dry_run = DryRun([*objects], random=Random(0), tie_break="name", detail=False)
+
+    def nominate(self, pod: PodInfo, node: str) -> None:
+        """Another pod, for which room is being made on that node."""
+        self._dry_run._waiting[pod.key] = Waiting(pod)
+        self._dry_run._nominator.add(pod, Nominate(node))
+
+    def decide(self, pod: PodInfo) -> Decision:
+        """A pod that gets a node is counted there from now on."""
+        framework = self._dry_run.framework_of(pod)
+        assert framework is not None, f"{pod.key} is not ours"
+        self._dry_run._waiting.setdefault(pod.key, Waiting(pod))
+        return self._dry_run._attempt(framework, pod).decision
+
+
+def second_opinion(machine: Machine, pod: PodInfo, decision: Decision) -> str:
+    """How the decision differs from what the cache and nothing else would lead to, if it does."""
+    fresh = FreshScheduler(_believed(machine, pod.uid))
+    nominator = machine.queue.nominator
+    for node in nominator.nodes():
+        for nominated in nominator.pods_for_node(node):
+            fresh.nominate(nominated, node)
+    other = fresh.decide(pod)
+    mine, theirs = _essence(decision), _essence(other)
+    return "" if mine == theirs else f"{pod.key}: decided {mine}, should be {theirs}"
+
+
+def _essence(decision: Decision) -> tuple[int, dict[str, int]]:
+    """What does not depend on chance: how many nodes are feasible, and why the others are not."""
+    return decision.feasible_count, {} if decision.feasible_count else dict(decision.reasons)
+
+
+def _believed(machine: Machine, but: str) -> Iterable[KubeObject]:
+    cache = machine.cache
+    for info in cache.nodes.values():
+        if info.node is not None:
+            yield info.node
+        yield from (pod.pod for pod in info.pods.values() if pod.uid != but)
+    for kind, _ in WATCHED:
+        yield from machine.objects.all(kind.struct).values()
