@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 from click.testing import CliRunner
@@ -11,8 +12,8 @@ from stowplan.cli import main
 from stowplan.plugins import IN_TREE
 
 
-def listed() -> dict[str, dict[str, Any]]:
-    result = CliRunner().invoke(main, ["plugins", "-o", "json"])
+def listed(*args: str) -> dict[str, dict[str, Any]]:
+    result = CliRunner().invoke(main, ["plugins", "-o", "json", *args])
     assert result.exit_code == 0
     return {entry["name"]: entry for entry in json.loads(result.stdout)["plugins"]}
 
@@ -53,3 +54,18 @@ def test_the_table() -> None:
         "NodeName                         yes           -  "
         "a pod that names its node goes there or nowhere [filter]"
     ) in lines
+
+
+def test_a_plugin_of_ones_own() -> None:
+    file = Path(__file__).parents[2] / "examples" / "plugins" / "team_nodes.py"
+
+    entries = listed("--plugin-path", str(file))
+
+    assert set(entries) == {*IN_TREE, "TeamNodes"}
+    assert entries["TeamNodes"] == {
+        "name": "TeamNodes",
+        "extensionPoints": ["filter"],
+        "defaultWeight": None,
+        "inDefaultProfile": False,
+        "description": "a node that belongs to a team runs that team's pods only",
+    }

@@ -347,16 +347,15 @@ async def test_an_aborted_client_sends_nothing_and_tells_nobody() -> None:
 
 async def test_a_call_that_waits_for_the_rate_limit_is_not_sent_once_aborted() -> None:
     timers = Timers()
-    settings = {"timers": timers, "qps": 1.0, "burst": 1}
-    async with talk(answers({}, 201), **settings) as (server, client):
-        async with client_of(server) as somebody_else:
-            await answer_to(client, BIND)
-            heard: list[Any] = []
-            client.call(BIND, heard.append)
-            client.abort()
-            timers.clock.advance(10.0)
-            for _ in range(3):
-                await answer_to(somebody_else, BIND)
+    limited = talk(answers({}, 201), timers=timers, qps=1.0, burst=1)
+    async with limited as (server, client), client_of(server) as somebody_else:
+        await answer_to(client, BIND)
+        heard: list[Any] = []
+        client.call(BIND, heard.append)
+        client.abort()
+        timers.clock.advance(10.0)
+        for _ in range(3):
+            await answer_to(somebody_else, BIND)
     assert (len(server.seen), heard) == (4, [])
 
 

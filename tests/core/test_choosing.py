@@ -476,6 +476,22 @@ def test_stashed_pods_are_tried_again_after_a_cycle_that_succeeded() -> None:
     assert cluster.notes.begun == ["sleeper", "web", "sleeper"]
 
 
+def test_those_stashed_while_it_is_bound_are_tried_once_it_is() -> None:
+    def stash(self: Any, cycle: Any, pod: Any, node: str) -> None:
+        sleeper = self.handle.pod_by_key("default/sleeper")
+        if pod.key != sleeper.key:
+            cycle.activate.append(sleeper)
+
+    late = make_plugin("Late", post_bind=stash)
+    cluster = Cluster(node("node-1", cpu="2"), plugins=(late,))
+    cluster.add(pod("sleeper", cpu="4"))
+    cluster.run(30)
+
+    cluster.add(pod("web", cpu="1"))
+
+    assert cluster.notes.begun == ["sleeper", "web", "sleeper"]
+
+
 def test_but_not_after_one_that_failed() -> None:
     denying = {"permit": lambda self, cycle, pod, node: unschedulable("no")}
     cluster = Cluster(node("node-1", cpu="2"), plugins=(stashing(**denying),))

@@ -101,6 +101,15 @@ def test_nodes_it_turns_down_are_counted_and_it_is_the_rejector() -> None:
     assert cluster.node_of("web") == "node-1"
 
 
+def test_nodes_it_leaves_out_without_a_word_count_against_it_too() -> None:
+    cluster = cluster_with(filtering(), filter=keep())
+
+    cluster.add(pod("web"))
+
+    assert cluster.rejectors("web") == {"Extender"}
+    assert cluster.condition("web").message.startswith("0/2 nodes are available:")
+
+
 def test_what_it_calls_unresolvable_preemption_leaves_alone() -> None:
     both = {"node-1": "gone for good"}
     cluster = cluster_with(

@@ -56,6 +56,31 @@ def test_a_victim_is_told_deleted_and_replaced() -> None:
     assert not cluster.machine.queue.nominator
 
 
+def test_a_promise_holds_before_the_cluster_has_heard_of_it() -> None:
+    cluster = Cluster(node("node-1", cpu="1"), running("batch", 1))
+    cluster.api.hold(status_patches("urgent"))
+
+    cluster.add(preemptor())
+
+    assert cluster.nominated("urgent") == ""
+    uid = cluster.pod("urgent").metadata.uid
+    assert cluster.machine.queue.nominator.node_of == {uid: "node-1"}
+
+
+def test_a_promise_ends_when_the_pod_is_on_its_way() -> None:
+    cluster = Cluster(node("node-1", cpu="1"), running("batch", 1))
+    cluster.api.hold(is_a(Bind))
+    cluster.add(preemptor())
+    assert cluster.machine.queue.nominator
+
+    cluster.delete("batch", grace_s=0)
+    cluster.run(2)
+
+    # Counted on its node, it must not be counted as promised as well.
+    assert cluster.place("urgent") == "assumed"
+    assert not cluster.machine.queue.nominator
+
+
 def test_with_a_kubelet_it_all_happens_by_itself() -> None:
     cluster = Cluster(node("node-1", cpu="2"), kubelet=True)
     cluster.add(running("a", 1), running("b", 2))
@@ -133,6 +158,20 @@ def test_the_preemptor_is_held_back_while_victims_are_being_evicted() -> None:
     cluster.run(2)
 
     assert cluster.node_of("urgent") == "node-2"
+
+
+def test_the_gate_opens_once_the_last_victim_is_gone_whatever_the_answer_does() -> None:
+    cluster = Cluster(node("node-1", cpu="1"), running("batch", 1))
+    cluster.api.hold(is_a(Delete))
+    cluster.add(preemptor())
+    assert len(cluster.api.held) == 1
+
+    # It ends by itself; our own request is still on its way.
+    cluster.delete("batch", grace_s=0)
+    cluster.run(2)
+
+    assert len(cluster.api.held) == 1
+    assert cluster.place("urgent") == "bound"
 
 
 def test_the_gate_is_shut_before_the_failed_attempt_is_queued_again() -> None:

@@ -24,6 +24,8 @@ TEST_TIMEOUT_S = 180.0
 """For pytest-timeout, the last resort; waits of the tests themselves end earlier and say why."""
 
 
+# Before xdist reads the groups.
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     here = Path(__file__).parent
     for item in items:

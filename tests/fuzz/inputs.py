@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from hypothesis import strategies as st
+
+TEXT_MAX = 20_000
 
 MANIFEST = b"""\
 apiVersion: v1
@@ -60,7 +63,7 @@ users:
 - name: me
   user:
     token: abc
-    exec: {apiVersion: client.authentication.k8s.io/v1, command: get-token, env: [{name: A, value: b}]}
+    exec: {apiVersion: client.authentication.k8s.io/v1, command: get, env: [{name: A, value: b}]}
 """
 
 _LEAVES = (
@@ -140,3 +143,15 @@ def peak_bytes(action: Callable[[], Any]) -> int:
         return tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
+
+
+@contextmanager
+def refused(*errors: type[Exception]) -> Iterator[None]:
+    """The door may refuse, if it says why, and briefly."""
+    try:
+        yield
+    except errors as error:
+        text = str(error)
+    else:
+        return
+    assert 0 < len(text) < TEXT_MAX

@@ -1,4 +1,4 @@
-"""What comes over the network: answers, lists, watch streams, extenders, and writes to the store."""
+"""What comes over the network: answers, lists, watch streams, extenders, writes to the store."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from stowplan.errors import ApiError
 from stowplan.objects.api import Create, Patch
 from stowplan.objects.kinds import NODE, POD
 from tests.builders import node, pod
-from tests.fuzz.inputs import BOMBS, broken, json_values, noise, peak_bytes
+from tests.fuzz.inputs import BOMBS, broken, json_values, noise, peak_bytes, refused
 
 MEMORY_MAX = 150_000_000
 
@@ -46,34 +46,25 @@ HTTP = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\
 
 @given(noise | broken(EVENT))
 def test_watch_events(line: bytes) -> None:
-    try:
+    with refused(ApiError):
         event = decode_event(line, POD)
-    except ApiError as error:
-        assert error.message
-        return
-    assert event.type in ("ADDED", "MODIFIED", "DELETED", "BOOKMARK")
+        assert event.type in ("ADDED", "MODIFIED", "DELETED", "BOOKMARK")
 
 
 @given(st.lists(noise | broken(EVENT + b"\n"), max_size=8))
 def test_watch_streams_however_they_are_cut(pieces: list[bytes]) -> None:
     whole, parts = Lines(), Lines()
     stream = b"".join(pieces)
-    try:
+    with refused(ApiError):
         found = [line for piece in pieces for line in parts.feed(piece)]
-        expected = whole.feed(stream)
-    except ApiError as error:
-        assert error.message
-        return
-    assert found == expected
+        assert found == whole.feed(stream)
 
 
 @given(noise | broken(PAGE))
 def test_answers_and_pages(body: bytes) -> None:
     for read in (decode_answer, decode_page):
-        try:
+        with refused(ApiError):
             read(body, POD)
-        except ApiError as error:
-            assert error.message
 
 
 @given(st.integers(0, 999), st.text(max_size=20), noise, st.text(max_size=10))
@@ -99,14 +90,12 @@ def test_no_body_takes_much(bomb: bytes) -> None:
 def test_http_answers(pieces: list[bytes]) -> None:
     answer = Answer()
     body = b""
-    try:
+    with refused(WireError):
         for piece in pieces:
             body += answer.feed(piece)
             if answer.complete:
                 break
         answer.end()
-    except WireError:
-        return
     assert len(body) <= sum(map(len, pieces))
 
 
@@ -122,10 +111,8 @@ def test_extenders_may_answer_anything(body: Any) -> None:
         lambda: extender.read_preemption(answer),
         lambda: extender.read_bind(answer),
     ):
-        try:
+        with refused(ExtenderFailed):
             read()
-        except ExtenderFailed as failure:
-            assert str(failure)
 
 
 def _filled_store() -> Store:

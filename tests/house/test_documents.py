@@ -303,8 +303,16 @@ def test_the_dependencies_are_those_of_the_package() -> None:
     assert {_plain(row) for row in rows} - {"package"} == {
         _plain(requirement) for requirement in project["dependencies"]
     }
-    for extra in project["optional-dependencies"]:
-        assert f"`{extra}`" in at_run_time
+
+
+def test_every_dependency_is_used() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    sources = "\n".join(path.read_text() for path in SRC.rglob("*.py"))
+    modules = {"pyyaml": "yaml"}
+
+    for name in map(_plain, project["dependencies"]):
+        pattern = rf"^\s*(?:import|from) {modules.get(name, name)}\b"
+        assert re.search(pattern, sources, re.MULTILINE), f"nothing imports {name}"
 
 
 def test_the_tools_are_those_of_development() -> None:

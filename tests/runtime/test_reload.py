@@ -108,6 +108,15 @@ def test_an_invalid_one_is_refused_and_the_old_one_goes_on(
     assert problem in running.out.getvalue().replace('\\"', '"')
 
 
+@pytest.mark.parametrize("text", ["{", "", "\x00", "- 1\n"])
+def test_a_file_that_is_half_written_is_refused_too(running: Running, text: str) -> None:
+    running.path.write_text(text)
+
+    running.reloader.reload()
+
+    assert "The new configuration is refused; the old one goes on" in running.out.getvalue()
+
+
 def test_a_file_that_is_gone_is_refused_too(running: Running) -> None:
     running.path.unlink()
 

@@ -19,7 +19,7 @@ from stowplan.cluster.tls import client_context
 from stowplan.errors import InputError
 from stowplan.runtime import certs
 from stowplan.runtime.certs import KeyPair, self_signed
-from stowplan.runtime.server import SecureServer
+from stowplan.runtime.server import REQUESTS_MAX, SecureServer
 from stowplan.runtime.surface import ServingOptions
 from tests.builders import node, pod
 from tests.runtime.surfaces import ADMIN, VIEWER, Served
@@ -185,6 +185,31 @@ async def test_a_long_page_arrives_whole() -> None:
     assert code == 200
     assert len(text) > 2 * 64 * 1024
     assert text.count('resource="cpu",unit="cores"} 0.001\n') == 1500
+
+
+async def test_a_flood_is_turned_away_but_probes_are_answered() -> None:
+    served = one_pod()
+    full, answering = asyncio.Event(), asyncio.Event()
+
+    async def slow(token: str) -> None:
+        served.reviews.asked.append(token)
+        if len(served.reviews.asked) == REQUESTS_MAX:
+            full.set()
+        await answering.wait()
+
+    served.reviews.user_of = slow  # type: ignore[method-assign]
+
+    async with serving(served) as client:
+        waiting = [
+            asyncio.create_task(client.ask("/metrics", f"token-{n}")) for n in range(REQUESTS_MAX)
+        ]
+        await full.wait()
+        code, text, _ = await client.ask("/metrics", ADMIN)
+        assert (code, json.loads(text)["reason"]) == (429, "TooManyRequests")
+        assert (await client.ask("/livez"))[:2] == (200, "ok")
+
+        answering.set()
+        assert {code for code, _, _ in await asyncio.gather(*waiting)} == {401}
 
 
 async def test_tokens_are_in_no_log() -> None:

@@ -31,7 +31,13 @@ from stowplan.runtime.lifecycle import Election, Replica
 from stowplan.runtime.log import Log
 from stowplan.state.pod_info import PodInfo
 from tests.simulation.clocks import DriftingClock
-from tests.simulation.invariants import Broken, check_bind, check_process, check_table
+from tests.simulation.invariants import (
+    Broken,
+    check_bind,
+    check_process,
+    check_table,
+    has_forgotten_port,
+)
 from tests.simulation.network import Line, ProcessEnded
 from tests.simulation.oracle import second_opinion
 from tests.simulation.plugins import (
@@ -178,8 +184,14 @@ class Process:
                 self.world.trace(self.name, f"binds {effect.request.name} to {effect.request.node}")
 
     def doubt(self, pod: PodInfo, decision: Decision) -> None:
-        """Ask somebody else now and then; volumes are set aside where only the plugin sees it."""
-        if decision.error or pod.kind.volumes or self._doubts.random() > DOUBTED_SHARE:
+        """Ask somebody else now and then.
+
+        Not about volumes, which are set aside where only the plugin sees it, nor about what an
+        extender had a say in.
+        """
+        if decision.error or pod.kind.volumes or self.machine.algorithm.extenders:
+            return
+        if self._doubts.random() > DOUBTED_SHARE or has_forgotten_port(self.machine.cache):
             return
         if difference := second_opinion(self.machine, pod, decision):
             self.problems.append(difference)

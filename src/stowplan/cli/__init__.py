@@ -12,26 +12,24 @@ import os
 import click
 
 from stowplan._version import __version__
-from stowplan.cli._lazy import LazyCommand, LazyGroup, present
+from stowplan.cli._lazy import LazyCommand, LazyGroup
 
 __all__ = ["COMMANDS", "main"]
 
-COMMANDS = present(
-    {
-        "demo": LazyCommand(
-            "stowplan.cli.demo", "demo", "Schedule a few thousand pods here and now, and explain."
-        ),
-        "up": LazyCommand(
-            "stowplan.cli.up", "up", "Start a cluster in one process, ready for kubectl."
-        ),
-        "run": LazyCommand("stowplan.cli.run", "run", "Schedule the pods of a Kubernetes cluster."),
-        "dry-run": LazyCommand(
-            "stowplan.cli.dry_run", "dry_run", "Say where pods of a dump would go, and why."
-        ),
-        "bench": LazyCommand("stowplan.cli.bench", "bench", "Measure pods per second."),
-        "plugins": LazyCommand("stowplan.cli.plugins", "plugins", "List the scheduling plugins."),
-    }
-)
+COMMANDS = {
+    "demo": LazyCommand(
+        "stowplan.cli.demo", "demo", "Schedule a few thousand pods here and now, and explain."
+    ),
+    "up": LazyCommand(
+        "stowplan.cli.up", "up", "Start a cluster in one process, ready for kubectl."
+    ),
+    "run": LazyCommand("stowplan.cli.run", "run", "Schedule the pods of a Kubernetes cluster."),
+    "dry-run": LazyCommand(
+        "stowplan.cli.dry_run", "dry_run", "Say where pods of a dump would go, and why."
+    ),
+    "bench": LazyCommand("stowplan.cli.bench", "bench", "Measure pods per second."),
+    "plugins": LazyCommand("stowplan.cli.plugins", "plugins", "List the scheduling plugins."),
+}
 
 EXAMPLES = """\b
 Examples:

@@ -8,7 +8,7 @@ from collections import defaultdict
 from rich.console import Console
 from rich.table import Table
 
-from stowplan.cli._demo_run import Story
+from stowplan.cli._demo_run import TIME_S_MAX, Story
 from stowplan.core.decision import Decision
 from stowplan.objects.resources import CPU, MEMORY
 
@@ -67,8 +67,11 @@ def _show_pending(console: Console, story: Story) -> None:
     groups: dict[str, list[Decision]] = defaultdict(list)
     for decision in story.pending:
         groups[decision.full_message].append(decision)
-    gated = story.driver.machine.queue.pending_counts()["gated"]
-    console.print(f"\nPending: {len(story.pending)} that fit nowhere, {gated} held at a gate.")
+    counts = story.driver.machine.queue.pending_counts()
+    late = counts["active"] + counts["backoff"]
+    rest = f", {late} not reached in {TIME_S_MAX:g} s" if late else ""
+    fit_nowhere = f"{len(story.pending)} that fit nowhere"
+    console.print(f"\nPending: {fit_nowhere}, {counts['gated']} held at a gate{rest}.")
     for message, decisions in groups.items():
         names = ", ".join(decision.pod for decision in decisions[:3])
         more = f" and {len(decisions) - 3} more" if len(decisions) > 3 else ""

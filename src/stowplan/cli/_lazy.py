@@ -14,7 +14,6 @@ import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from importlib.util import find_spec
 from typing import Any, NoReturn
 
 import click
@@ -30,11 +29,6 @@ class LazyCommand:
     module: str
     attribute: str
     short_help: str
-
-
-def present(commands: Mapping[str, LazyCommand]) -> dict[str, LazyCommand]:
-    """The commands that this installation has."""
-    return {name: command for name, command in commands.items() if find_spec(command.module)}
 
 
 class LazyGroup(click.Group):

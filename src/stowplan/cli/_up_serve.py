@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import resource
 import secrets
 import signal
 from collections.abc import Mapping
@@ -29,6 +30,7 @@ from stowplan.runtime.plugins_path import load_registry
 STOP_MAX_S = 5.0
 """For decisions on their way when the process is asked to stop."""
 STOP_LOOK_S = 0.01
+OPEN_FILES = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,7 @@ async def serve(settings: Settings) -> None:
         check_replaceable(settings.kubeconfig)
     clock = RealClock()
     Bridge(Log(clock)).install()
+    _allow_connections()
     seed = secrets.randbits(32)
     extenders = HttpExtenderClient()
     scheduling = _scheduling(settings.config, extenders) if settings.schedules else None
@@ -70,6 +73,14 @@ async def serve(settings: Settings) -> None:
         await extenders.close()
         if journal is not None:
             journal.close()
+
+
+def _allow_connections() -> None:
+    """Every watch is an open file, and many systems begin with a thousand."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = OPEN_FILES if hard == resource.RLIM_INFINITY else min(OPEN_FILES, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def _scheduling(path: Path | None, extenders: HttpExtenderClient) -> Scheduling:

@@ -21,6 +21,7 @@ EXAMPLES = """\b
 Examples:
   stowplan plugins
   stowplan plugins -o json | jq -r '.plugins[].name'
+  stowplan plugins --plugin-path ./plugins    with your own
 """
 
 
@@ -54,12 +55,20 @@ class Entry:
 @click.option(
     "-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True
 )
-def plugins(output: str) -> None:
+@click.option(
+    "--plugin-path",
+    "plugin_paths",
+    multiple=True,
+    metavar="PATH",
+    help="A file with your own plugins, or a folder of them; may be repeated.",
+)
+def plugins(output: str, plugin_paths: tuple[str, ...]) -> None:
     """List the scheduling plugins: name, in the default profile or not, weight, what it does.
 
     In brackets stand the extension points that a plugin implements, in the order they run.
+    Plugins that are installed (entry points in the group stowplan.plugins) are among them.
     """
-    entries = _entries()
+    entries = _entries(plugin_paths)
     if output == "json":
         click.echo(json.dumps({"plugins": [entry.to_dict() for entry in entries]}, indent=2))
         return
@@ -68,13 +77,13 @@ def plugins(output: str) -> None:
     print_table(columns, [entry.row() for entry in entries])
 
 
-def _entries() -> list[Entry]:
+def _entries(plugin_paths: tuple[str, ...]) -> list[Entry]:
     from stowplan.framework.plugin import POINTS, points_of
-    from stowplan.plugins import IN_TREE
+    from stowplan.runtime.plugins_path import load_registry
 
     default = _default_profile()
     entries = []
-    for name, plugin in IN_TREE.items():
+    for name, plugin in load_registry(plugin_paths).items():
         points = points_of(plugin)
         entries.append(
             Entry(

@@ -17,10 +17,7 @@ import yaml
 
 from stowplan.config.field_error import Problem, child
 from stowplan.errors import ConfigError, InputError
-from stowplan.objects.yaml_reader import read_yaml_documents
-
-_NODES_MAX = 100_000
-"""How many fields are given lines; beyond, aliases are at play and lines do not matter."""
+from stowplan.objects.yaml_reader import ShallowLoader, read_yaml_documents
 
 _LAST_STEP = re.compile(r"(\.[^.\[\]]+|\[[^\]]*\]|^[^.\[\]]+)$")
 
@@ -65,7 +62,7 @@ def _read_yaml(text: bytes, where: str) -> Document:
 
 
 def _compose(text: bytes) -> yaml.Node | None:
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)(text)
+    loader = ShallowLoader(text)
     try:
         return loader.get_node() if loader.check_node() else None
     except (yaml.YAMLError, UnicodeDecodeError):
@@ -75,12 +72,19 @@ def _compose(text: bytes) -> yaml.Node | None:
 
 
 def _walk(root: yaml.Node) -> tuple[dict[str, int], list[tuple[str, str, int]]]:
-    """Lines per path, and (path, key, line) of repeated keys, of which only the last is left."""
+    """Lines per path, and (path, key, line) of repeated keys, of which only the last is left.
+
+    What an alias repeats is gone through once: it may contain itself.
+    """
     lines: dict[str, int] = {"": root.start_mark.line + 1}
     repeated: list[tuple[str, str, int]] = []
     pending = [("", root)]
-    while pending and len(lines) < _NODES_MAX:
+    seen: set[int] = set()
+    while pending:
         path, node = pending.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
         if isinstance(node, yaml.SequenceNode):
             for index, item in enumerate(node.value):
                 lines[f"{path}[{index}]"] = item.start_mark.line + 1

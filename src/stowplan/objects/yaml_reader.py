@@ -46,14 +46,17 @@ _WHOLE_FLOAT_MAX = 1e21
 """Up to here a whole float is written to JSON without a fraction, and so read as an integer."""
 
 
-class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    """Marks plain words, so that `_construct` can tell them from quoted and tagged ones."""
+class ShallowLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+    """Refuses what is nested too deep.
+
+    libyaml's nodes are built by recursion in C, which a text of a few kilobytes could otherwise
+    drive over the end of the stack.
+    """
 
     depth = 0
 
     def descend_resolver(self, parent: yaml.Node | None, _index: Any) -> None:
-        """Called on the way into every node.  libyaml's nodes are built by recursion in C, which a
-        text of a few kilobytes could otherwise drive over the end of the stack."""
+        """Called on the way into every node."""
         self.depth += 1
         if self.depth > _DEPTH_MAX:
             mark = parent.start_mark if parent is not None else None
@@ -61,6 +64,10 @@ class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[mi
 
     def ascend_resolver(self) -> None:
         self.depth -= 1
+
+
+class _Loader(ShallowLoader):
+    """Marks plain words, so that `_construct` can tell them from quoted and tagged ones."""
 
     def resolve(self, kind: type[yaml.Node], value: Any, implicit: Any) -> str:
         if kind is yaml.ScalarNode:

@@ -31,7 +31,7 @@ UNTOLERATED = "node(s) had untolerated taint(s)"
 
 _STATUS = unresolvable(UNTOLERATED)
 
-_KEPT_MAX = 1024
+_KEPT_MAX = 128
 """Sets of tolerations whose answers are remembered; the oldest goes first."""
 
 

@@ -161,7 +161,7 @@ class Gatekeeper:
     ) -> User:
         """The user, if it may see this path; raises Unauthorized or Forbidden."""
         user = await self._authenticate(headers, certificate)
-        if _MASTERS not in user.groups and not self._is_always_allowed(path):
+        if _MASTERS not in user.groups and not self.is_open(path):
             await self._authorize(user, method.lower(), path)
         return user
 
@@ -207,7 +207,8 @@ class Gatekeeper:
             why = f": {verdict.reason}" if verdict.reason else ""
             raise Forbidden(f'forbidden: User "{user.name}" cannot {verb} path "{path}"{why}')
 
-    def _is_always_allowed(self, path: str) -> bool:
+    def is_open(self, path: str) -> bool:
+        """Whether everybody may see this path."""
         return any(
             path.startswith(allowed[:-1]) if allowed.endswith("*") else path == allowed
             for allowed in self._settings.always_allowed

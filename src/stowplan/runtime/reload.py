@@ -75,7 +75,7 @@ class FileWatch:
 
     def _look(self) -> None:
         signature = self._signature()
-        if signature is not None:
+        if signature is not None and signature != self._seen:
             self._seen = signature
             self._changed()
         self._call_later(LOOK_EVERY_S, self._look)

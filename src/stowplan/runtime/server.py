@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
-from stowplan.errors import ApiError, InputError
+from stowplan.errors import ApiError, InputError, TooManyRequests
 from stowplan.runtime.auth import Gatekeeper
 from stowplan.runtime.endpoints import JSON, TEXT, Endpoints, Question, Reply
 from stowplan.runtime.serving_tls import REFRESH_S, ServingTls
@@ -115,11 +115,12 @@ class SecureServer:
         return response
 
     async def _reply(self, request: web.BaseRequest) -> Reply:
-        if self._requests > REQUESTS_MAX:
-            raise ApiError("too many requests at once", code=429, reason="TooManyRequests")
+        path = request.path
+        # Health is answered in any case: a probe that fails under load would restart us.
+        if self._requests > REQUESTS_MAX and not self._gatekeeper.is_open(path):
+            raise TooManyRequests("too many requests, please try again later")
         transport = request.transport
         certificate = transport.get_extra_info("peercert") if transport is not None else None
-        path = request.path
         await self._gatekeeper.admit(request.method, path, request.headers, certificate)
         query = {name: request.query.getall(name) for name in request.query}
         accept = request.headers.get("Accept", "")

@@ -143,6 +143,17 @@ def test_pods_that_are_refused_are_tried_again_and_told(world: World) -> None:
     assert len(world.pods()) == 2
 
 
+def test_its_own_writes_are_waited_for() -> None:
+    """A controller that does not see its last pods yet must not make them again."""
+    world = World(lag_s=3.0)
+    world.create(REPLICA_SET, workload(replicas=3))
+    world.run(30.0)
+    patch(world.store, REPLICA_SET, "web", {"spec": {"replicas": 1}})
+    world.run(30.0)
+
+    assert [what for what, _ in world.seen] == ["ADDED"] * 3 + ["DELETED"] * 2
+
+
 def test_nothing_is_written_when_nothing_changes(world: World) -> None:
     world.create(REPLICA_SET, workload(replicas=3))
     world.run(10.0)

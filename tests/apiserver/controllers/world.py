@@ -12,7 +12,7 @@ from stowplan.apiserver.grouping import GroupedStore
 from stowplan.apiserver.kubelet import Kubelet
 from stowplan.apiserver.store import Store
 from stowplan.clock import VirtualClock
-from stowplan.cluster.port import ListOptions, WatchEvent, WatchHandlers
+from stowplan.cluster.port import ListOptions, Watch, WatchEvent, WatchHandlers
 from stowplan.objects.api import Bind
 from stowplan.objects.kinds import EVENT, POD, Kind
 from stowplan.objects.pod import Pod
@@ -23,13 +23,35 @@ Data = dict[str, Any]
 TICK_S = 1.0
 
 
+class Lagging(GroupedStore):
+    """A cluster whose watches are behind, as watches of real ones are."""
+
+    def __init__(self, store: Store, clock: VirtualClock, lag_s: float) -> None:
+        super().__init__(store, lambda act: clock.at(0.0, act))
+        self._clock = clock
+        self._lag_s = lag_s
+
+    def watch(
+        self, kind: Kind, options: ListOptions, resource_version: str, handlers: WatchHandlers
+    ) -> Watch:
+        if not self._lag_s:
+            return super().watch(kind, options, resource_version, handlers)
+
+        def later(events: list[WatchEvent]) -> None:
+            self._clock.at(self._lag_s, lambda: handlers.on_events(events))
+
+        late = WatchHandlers(later, handlers.on_end)
+        return super().watch(kind, options, resource_version, late)
+
+
 class World:
     """Everything happens in `run`."""
 
-    def __init__(self, *, binds: bool = True, **options: Any) -> None:
+    def __init__(self, *, binds: bool = True, lag_s: float = 0.0) -> None:
+        """`lag_s`: how long changes take to come through a watch."""
         self.clock = VirtualClock(START_S)
-        self.store = Store(self.clock, **options)
-        cluster = GroupedStore(self.store, lambda act: self.clock.at(0.0, act))
+        self.store = Store(self.clock)
+        cluster = Lagging(self.store, self.clock, lag_s)
         later, random = self.clock.at, Random(1)
         self.controllers = Controllers(cluster, clock=self.clock, call_later=later, random=random)
         self.kubelet = Kubelet(

@@ -127,6 +127,15 @@ async def test_a_body_that_is_larger(server: Served) -> None:
     )
 
 
+async def test_a_body_that_says_it_will_be_larger(server: Served) -> None:
+    """It is refused before it is sent."""
+    async with server.socket() as (reader, writer):
+        writer.write(f"POST {PODS} HTTP/1.1\r\nHost: localhost\r\n".encode())
+        writer.write(f"Content-Length: {BODY_BYTES_MAX + 1}\r\n\r\n".encode())
+        answer = await asyncio.wait_for(reader.readline(), 10.0)
+    assert answer.startswith(b"HTTP/1.1 413 ")
+
+
 async def test_a_large_body_in_pieces(server: Served) -> None:
     """Its length is not known before."""
     async with server.socket() as (reader, writer):

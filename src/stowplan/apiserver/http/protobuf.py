@@ -44,7 +44,7 @@ def decode_protobuf(raw: bytes) -> Data:
         if message is None:
             raise BadRequest(f'no kind "{kind}" is registered for version "{api_version}"')
         body = _decode(_bytes(envelope.get(2, b"")), message, _DEPTH_MAX)
-    except (_Malformed, UnicodeDecodeError, msgspec.DecodeError) as error:
+    except (ValueError, OverflowError, msgspec.DecodeError) as error:
         raise BadRequest(f"the body is no valid protobuf: {error}") from None
     return {"apiVersion": api_version, "kind": kind, **body}
 
