@@ -36,7 +36,7 @@ format: setup ## format the code and fix what ruff can fix
 
 e2e: setup ## run real processes against real API servers (kube-apiserver is built once, 10 minutes)
 	@$(BIN)/python -m tests.e2e.build_control_plane
-	$(BIN)/pytest -q -p no:randomly -n 2 --dist loadgroup -m e2e $(ARGS) tests/e2e
+	$(BIN)/pytest -q -p no:randomly -n 2 -m e2e $(ARGS) tests/e2e
 
 simulate: setup ## run simulations; SEEDS=1000 runs that many, SEED=7 shows one step by step
 	@$(BIN)/python -m tests.simulation $(if $(SEED),$(SEED) --trace,--seeds $(or $(SEEDS),200)) $(ARGS)

@@ -33,10 +33,12 @@ class SteadyClock:
     not make time jump.  Leases are held and taken by it."""
 
     def __init__(self) -> None:
-        self._start_s = time.time() - time.monotonic()
+        # One that goes on while the machine sleeps, where there is such a clock.
+        self._clock = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+        self._start_s = time.time() - time.clock_gettime(self._clock)
 
     def now(self) -> float:
-        return self._start_s + time.monotonic()
+        return self._start_s + time.clock_gettime(self._clock)
 
 
 @dataclass(slots=True)

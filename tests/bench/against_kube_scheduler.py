@@ -17,6 +17,8 @@ import os
 import ssl
 import tempfile
 import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -74,8 +76,10 @@ def run(programs: Path, command: list[Path | str], nodes: int, pods: int) -> flo
                 lambda number: api.post(COLLECTIONS["Pod"], pod(f"pod-{number}")), range(pods)
             )
             version = api.get(COLLECTIONS["Pod"], limit="1")["metadata"]["resourceVersion"]
-            scheduler = start(cluster, command, Path(folder))
-            return pods / watch(cluster, version, pods)
+            # The watch is open before the first binding: it is timed as it arrives.
+            with opened_watch(cluster, version) as events:
+                scheduler = start(cluster, command, Path(folder))
+                return pods / seconds_of_binding(events, pods)
         finally:
             if scheduler is not None:
                 scheduler.stop()
@@ -98,8 +102,8 @@ def start(cluster: Cluster, command: list[Path | str], folder: Path) -> Process:
     return Process("scheduler", parts, folder / "scheduler.log", {})
 
 
-def watch(cluster: Cluster, version: str, pods: int) -> float:
-    """Seconds from the first pod with a node to the last."""
+@contextmanager
+def opened_watch(cluster: Cluster, version: str) -> Iterator[http.client.HTTPResponse]:
     url = urlsplit(cluster.url)
     connection = http.client.HTTPSConnection(
         str(url.hostname),
@@ -112,18 +116,24 @@ def watch(cluster: Cluster, version: str, pods: int) -> float:
         f"{COLLECTIONS['Pod']}?watch=1&resourceVersion={version}",
         headers={"Authorization": f"Bearer {cluster.tokens[ADMIN]}"},
     )
+    try:
+        yield connection.getresponse()
+    finally:
+        connection.close()
+
+
+def seconds_of_binding(events: Iterable[bytes], pods: int) -> float:
+    """From the first pod with a node to the last."""
     bound: set[str] = set()
     first_s = 0.0
-    with connection.getresponse() as answer:
-        for line in answer:
-            # Parsing costs a core that the schedulers need: most lines are told apart by a word.
-            if b'"nodeName":' not in line:
-                continue
-            bound.add(json.loads(line)["object"]["metadata"]["name"])
-            first_s = first_s or time.monotonic()
-            if len(bound) == pods:
-                break
-    connection.close()
+    for line in events:
+        # Parsing takes time from the schedulers: a word tells most lines apart.
+        if b'"nodeName":' not in line:
+            continue
+        bound.add(json.loads(line)["object"]["metadata"]["name"])
+        first_s = first_s or time.monotonic()
+        if len(bound) == pods:
+            break
     return time.monotonic() - first_s
 
 

@@ -207,7 +207,7 @@ async def client_of(
     server: Loopback | str, timers: Timers | None = None, **settings: Any
 ) -> AsyncIterator[KubernetesClient]:
     """With timers in hand; the settings are those of the client or of its connection."""
-    of_client = {"qps", "burst", "call_timeout_s", "on_sent", "user_agent"}
+    of_client = {"qps", "burst", "call_timeout_s", "on_sent", "user_agent", "may_call"}
     timers = timers or Timers()
     url = server if isinstance(server, str) else server.url
     connection = {name: value for name, value in settings.items() if name not in of_client}

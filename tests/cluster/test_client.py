@@ -359,6 +359,31 @@ async def test_a_call_that_waits_for_the_rate_limit_is_not_sent_once_aborted() -
     assert (len(server.seen), heard) == (4, [])
 
 
+async def test_a_call_that_waited_too_long_is_not_sent_if_it_may_not_be_any_more() -> None:
+    """The lease ran out while calls waited for a connection: only those under way are sent."""
+    allowed = True
+    go_on = asyncio.Event()
+
+    async def later(seen: Any, writer: asyncio.StreamWriter) -> None:
+        await go_on.wait()
+        await answers({}, 201)(seen, writer)
+
+    async with talk(later, may_call=lambda: allowed) as (server, client):
+        asked = [asyncio.create_task(answer_to(client, BIND)) for _ in range(CALLS_MAX + 5)]
+        await server.has_seen(CALLS_MAX)
+        allowed = False
+        go_on.set()
+        found = await asyncio.gather(*asked)
+
+        assert found[:CALLS_MAX] == [None] * CALLS_MAX
+        assert [type(error) for error in found[CALLS_MAX:]] == [Unavailable] * 5
+        assert isinstance(await answer_to(client, BIND), Unavailable)
+        # Looking is always allowed.
+        client.list(POD, ListOptions(), lambda result: None)
+        await server.has_seen(CALLS_MAX + 1)
+    assert [seen.method for seen in server.seen[CALLS_MAX:]] == ["GET"]
+
+
 async def test_calls_that_time_out_leave_room_for_others() -> None:
     timers = Timers()
     async with talk(*[silence] * CALLS_MAX, answers({}, 201), timers=timers) as (server, client):

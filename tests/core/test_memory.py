@@ -249,8 +249,8 @@ def test_pods_of_which_no_two_are_alike_leave_nothing_behind_either() -> None:
     assert len(framework.kept) <= IDLE_MAX + kind_count() + 1
     assert len(machine.table.labels_kept) <= 256
     grown = {name: count - before[name] for name, count in after.items()}
-    # A hundred here and there: how much of a bound is filled differs from moment to moment.
-    assert {name: count for name, count in grown.items() if count > 500} == {}
+    # Hundreds, not thousands: how much of a bound is filled differs from moment to moment.
+    assert {name: count for name, count in grown.items() if count > 1_000} == {}
     assert after_mb - before_mb < 8
 
 

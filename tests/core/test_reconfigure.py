@@ -46,6 +46,9 @@ def test_history_counts_backoff_goes_on_growing() -> None:
     queued = cluster.machine.queue.get("default/big")
     assert queued is not None
     assert queued.attempts == attempts + 1
+    # Counted once as rejected, as if it had always been here.
+    gauge = {key: n for key, n in cluster.machine.queue.metrics.unschedulable_pods.items() if n}
+    assert gauge == {("NodeResourcesFit", PROFILE): 1}
 
 
 def test_a_binding_under_way_goes_on_under_the_plugins_that_began_it() -> None:
@@ -109,6 +112,20 @@ def test_pods_of_a_profile_that_is_new_are_taken_up_of_one_that_is_gone_let_go()
 
     assert cluster.place("theirs") == "bound"
     assert cluster.machine.queue.get("default/big") is None
+
+
+def raising(self: Any) -> Any:
+    raise ValueError("boom")
+
+
+@pytest.mark.parametrize("events", [raising, lambda self: 5, lambda self: (5,)])
+def test_a_plugin_that_cannot_say_what_wakes_its_pods_is_a_wrong_configuration(
+    events: Any,
+) -> None:
+    broken = make_plugin("Broken", filter_node=lambda *_: None, events_to_register=events)
+
+    with pytest.raises(ConfigError, match='initializing plugin "Broken": '):
+        Cluster(plugins=(broken,), profile=only("Broken"))
 
 
 def test_a_configuration_that_cannot_be_used_changes_nothing() -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from tests.e2e.build_control_plane import MissingControlPlane, find
 from tests.e2e.harness.cluster import Cluster, EmbeddedCluster, RealCluster
-from tests.e2e.harness.kinds import EMBEDDED, KUBERNETES
+from tests.e2e.harness.kinds import EMBEDDED, KUBERNETES, OneWorkerEach
 from tests.e2e.harness.rights import grant
 from tests.e2e.harness.scheduler import Scheduler
 from tests.e2e.harness.world import World
@@ -24,16 +24,17 @@ TEST_TIMEOUT_S = 180.0
 """For pytest-timeout, the last resort; waits of the tests themselves end earlier and say why."""
 
 
-# Before xdist reads the groups.
-@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     here = Path(__file__).parent
     for item in items:
         if here in item.path.parents:
             item.add_marker(pytest.mark.e2e)
             item.add_marker(pytest.mark.timeout(TEST_TIMEOUT_S))
-            if item.get_closest_marker("xdist_group") is None:
-                item.add_marker(pytest.mark.xdist_group(item.path.stem))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> OneWorkerEach:
+    return OneWorkerEach(config, log)
 
 
 @pytest.fixture(scope="session")
@@ -55,7 +56,7 @@ def clusters(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str
 
 
 def _make(kind: str, folder: Path) -> Cluster:
-    if kind == "embedded":
+    if kind == EMBEDDED:
         return EmbeddedCluster(folder)
     try:
         return RealCluster(folder, find(os.environ))

@@ -225,6 +225,31 @@ def _give_lease_to(world: World, name: str) -> None:
     world.store.put(msgspec.structs.replace(lease, spec=spec))
 
 
+def test_after_standing_still_nothing_is_written_by_yesterdays_lease() -> None:
+    """A process that was stopped goes on where it was, before any of its timers has gone off."""
+    world = World(node("n"))
+    leader = world.replica("a")
+    world.clock.advance(30.0)
+    assert leader.replica.may_write
+
+    world.clock.now_s += LEASE_S - RETRY_S
+    assert leader.replica.may_write
+    world.clock.now_s += RETRY_S + 0.1
+
+    assert leader.replica.is_leading
+    assert not leader.replica.may_write
+
+
+def test_a_standby_may_not_write() -> None:
+    world = World(node("n"))
+    leader, standby = world.replica("a"), world.replica("b")
+
+    assert (leader.replica.may_write, standby.replica.may_write) == (True, False)
+    leader.replica.stop()
+    world.settle()
+    assert not leader.replica.may_write
+
+
 def test_the_end_of_one_is_the_beginning_of_the_other() -> None:
     world = World(node("n"))
     leader, standby = world.replica("a"), world.replica("b")

@@ -150,6 +150,7 @@ async def test_every_answer_forbids_caching() -> None:
             headers = (await client.ask(path, ADMIN))[2]
             assert headers["Cache-Control"] == "no-cache, private"
             assert headers["X-Content-Type-Options"] == "nosniff"
+            assert headers["Server"] == "stowplan", "no versions"
 
 
 async def test_a_failure_of_ours_is_told_and_harms_no_one_else() -> None:

@@ -28,6 +28,9 @@ def unrest(world: World) -> str:
         return "a process is missing, or nobody leads"
     if any(pod.metadata.deletion_timestamp is not None for pod in world.pods()):
         return "a pod is ending"
+    for process in world.processes:
+        for problem in _views(world, process):
+            return problem
     for process in leaders:
         machine = process.machine
         counts = machine.queue.pending_counts()
@@ -47,8 +50,6 @@ def check(world: World) -> None:
 
 
 def _problems(world: World) -> Iterable[str]:
-    for process in world.processes:
-        yield from _views(world, process)
     leaders = [process for process in world.processes if process.leads]
     if len(leaders) != 1:
         yield f"{len(leaders)} processes lead"

@@ -16,7 +16,6 @@ from stowplan.objects.api import Bind
 from stowplan.objects.kinds import NODE, POD
 from stowplan.objects.node import Node
 from stowplan.objects.pod import Pod
-from stowplan.state.cache import Cache
 from stowplan.state.consistency import cache_problems, table_problems
 from stowplan.state.node_info import NodeInfo
 from stowplan.state.pod_info import PodInfo
@@ -160,19 +159,6 @@ def check_bind(process: Process, bind: Bind) -> None:
     assumed = machine.cache.pod(bind.uid)
     if assumed is None or assumed.node_name != bind.node:
         raise Broken(f"{process.name} binds {bind.name} to {bind.node}, where it is not assumed")
-
-
-def has_forgotten_port(cache: Cache) -> bool:
-    """Somebody else put two pods with one port on a node, and one of them has gone.
-
-    The port is then taken for free, as upstream does: it keeps a set.
-    """
-    return any(
-        port not in info.used_ports
-        for info in cache.nodes.values()
-        for pod in info.pods.values()
-        for port in pod.kind.host_ports
-    )
 
 
 def overcommitted(node: Node, pods: Iterable[Pod], newcomer: Pod) -> str:

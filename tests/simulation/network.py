@@ -25,7 +25,14 @@ from stowplan.cluster.port import (
 )
 from stowplan.errors import ApiError, Conflict, Gone, Timeout, TooManyRequests, Unavailable
 from stowplan.objects.api import Bind, Request
-from stowplan.objects.kinds import EVENT, Kind
+from stowplan.objects.kinds import (
+    EVENT,
+    NODE,
+    PERSISTENT_VOLUME,
+    PERSISTENT_VOLUME_CLAIM,
+    POD,
+    Kind,
+)
 from tests.simulation.trace import Trace
 from tests.simulation.weather import Weather
 
@@ -33,6 +40,8 @@ TRIP_S = 0.002
 TIMEOUT_S = 10.0
 SILENCE_S_MAX = 25.0
 """How long a broken watch may go unnoticed."""
+
+_OFTEN_BROKEN = (POD, NODE, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM)
 
 
 class ProcessEnded(Exception):
@@ -170,8 +179,11 @@ class Line:
         return Watch(stream.stop)
 
     def break_a_watch(self) -> None:
-        if self.streams:
-            self.random.choice(self.streams).break_off()
+        """One of those that matter most, or any."""
+        few = [stream for stream in self.streams if stream.kind in _OFTEN_BROKEN]
+        streams = few if few and self.random.random() < 0.6 else self.streams
+        if streams:
+            self.random.choice(streams).break_off()
 
     def cut(self) -> None:
         self.open = False

@@ -36,7 +36,6 @@ from tests.simulation.invariants import (
     check_bind,
     check_process,
     check_table,
-    has_forgotten_port,
 )
 from tests.simulation.network import Line, ProcessEnded
 from tests.simulation.oracle import second_opinion
@@ -191,7 +190,9 @@ class Process:
         """
         if decision.error or pod.kind.volumes or self.machine.algorithm.extenders:
             return
-        if self._doubts.random() > DOUBTED_SHARE or has_forgotten_port(self.machine.cache):
+        if self._doubts.random() > DOUBTED_SHARE:
+            return
+        if pod.kind.host_ports and self.world.doubled_ports:
             return
         if difference := second_opinion(self.machine, pod, decision):
             self.problems.append(difference)

@@ -168,8 +168,14 @@ def budget(name: str, app: str, random: Random) -> Data:
 
 
 def replica_set(name: str, random: Random, weather: Weather) -> Data:
+    """Its pods are of no app that others keep away from.
+
+    If they were, they could go on for ever: a pod that preempts them for the sake of its
+    anti-affinity does not keep their successors away while it waits, here as upstream
+    (InterPodAffinity is left out for pods that nothing which runs keeps away).
+    """
     template = pod("template", random, weather)
-    metadata = {"labels": {**template["metadata"]["labels"], "set": name}}
+    metadata = {"labels": {**template["metadata"]["labels"], "app": "set", "set": name}}
     return {
         "metadata": {"name": name, "namespace": "default"},
         "spec": {

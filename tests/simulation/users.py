@@ -23,6 +23,7 @@ from stowplan.objects.kinds import (
 )
 from stowplan.objects.node import Node
 from stowplan.objects.pod import Pod
+from stowplan.state.pod_info import PodInfo
 from tests.simulation import things
 
 if TYPE_CHECKING:
@@ -61,6 +62,7 @@ class Users:
             (self.delete_node, 2, weather.nodes),
             (self.create_node, 3, weather.nodes),
             (self.create_volume, 3, weather.volumes),
+            (self.create_missing_claim, 3, weather.volumes),
             (self.delete_claim, 1, weather.volumes and weather.churn),
         ]
         chosen = [(action, weight) for action, weight, there in weighted if there]
@@ -117,18 +119,26 @@ class Users:
             if len(world.pods()) >= world.pods_max:
                 return
             name = self._name("pod")
-            claim = (
-                self._claim_for(name) if world.weather.volumes and random.random() < 0.35 else ""
-            )
+            claim = f"{name}-data" if world.weather.volumes and random.random() < 0.35 else ""
+            if claim and random.random() < 0.8:
+                self._create_claim(claim)
             body = things.pod(name, random, world.weather, claim)
             self._do(Create(POD, "default", body), f"create pod {name}")
 
-    def _claim_for(self, pod: str) -> str:
-        name = f"{pod}-data"
+    def _create_claim(self, name: str) -> None:
         storage_class = self.random.choice((things.LATE_CLASS, things.STATIC_CLASS))
         body = things.claim(name, storage_class)
         self._do(Create(PERSISTENT_VOLUME_CLAIM, "default", body), f"create claim {name}")
-        return name
+
+    def create_missing_claim(self) -> None:
+        """The claim of a pod that came before it."""
+        claims = {claim.name for claim in self.world.every(PERSISTENT_VOLUME_CLAIM)}
+        for pod in self.world.pods():
+            for key in PodInfo(pod).kind.claim_keys:
+                name = key.rpartition("/")[2]
+                if name not in claims:
+                    self._create_claim(name)
+                    return
 
     def create_replica_set(self) -> None:
         if len(self.world.pods()) < self.world.pods_max:
@@ -182,6 +192,8 @@ class Users:
         body = {"spec": {"containers": [container]}}
         if self._patch(POD, pod.name, body, f"resize {pod.name} to {cpu}", "strategic", "resize"):
             self.world.excuse(pod.spec.node_name)
+            if not pod.spec.node_name:
+                self.world.resized_on_the_way.add(pod.uid)
 
     def bind_elsewhere(self) -> None:
         """Another scheduler, or somebody with kubectl, is quicker."""

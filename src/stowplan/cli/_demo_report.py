@@ -6,7 +6,9 @@ import sys
 from collections import defaultdict
 
 from rich.console import Console
+from rich.padding import Padding
 from rich.table import Table
+from rich.text import Text
 
 from stowplan.cli._demo_run import TIME_S_MAX, Story
 from stowplan.core.decision import Decision
@@ -76,7 +78,8 @@ def _show_pending(console: Console, story: Story) -> None:
         names = ", ".join(decision.pod for decision in decisions[:3])
         more = f" and {len(decisions) - 3} more" if len(decisions) > 3 else ""
         console.print(f"  {names}{more}", highlight=False)
-        console.print(f"    {message}", style="yellow", highlight=False)
+        # Long sentences are wrapped, and stay indented.
+        console.print(Padding(Text(message, style="yellow"), (0, 0, 0, 4), expand=False))
 
 
 def _show_preemptions(console: Console, story: Story) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
@@ -13,7 +13,7 @@ import msgspec
 
 from stowplan.apiserver.kubelet import Kubelet
 from stowplan.apiserver.store import Store
-from stowplan.clock import RealClock
+from stowplan.clock import Clock, RealClock
 from stowplan.core.decision import Decision
 from stowplan.core.messages import Effect, RecordEvent
 from stowplan.objects.api import Create
@@ -27,6 +27,7 @@ from stowplan.runtime.embedded import Timers, connect_scheduler
 ZONES = ("zone-a", "zone-b", "zone-c")
 GPU_NODES = 12
 TIME_S_MAX = 15.0
+PAUSE_S = 0.01
 
 _ZONE = "topology.kubernetes.io/zone"
 _HOST = "kubernetes.io/hostname"
@@ -46,9 +47,17 @@ class Story:
     pending: list[Decision] = field(default_factory=list)
 
 
-def run(node_count: int, pod_count: int, seed: int) -> Story:
+def run(
+    node_count: int,
+    pod_count: int,
+    seed: int,
+    *,
+    clock: Clock | None = None,
+    pause: Callable[[float], object] = time.sleep,
+) -> Story:
+    """`clock` and `pause` are the machine's; a test has its own."""
     random = Random(seed)
-    clock = RealClock()
+    clock = clock or RealClock()
     store, timers = Store(clock, seed=seed), Timers(clock)
     for data in _nodes(node_count, random):
         store.execute(Create(NODE, "", msgspec.convert(data, Node)))
@@ -70,23 +79,22 @@ def run(node_count: int, pod_count: int, seed: int) -> Story:
             created = store.execute(Create(POD, "default", msgspec.convert(data, Pod)))
             assert created is not None
             names[created.uid] = created.key
-        _settle(driver, timers, progress, started)
+        while not _is_at_rest(driver, timers, progress, started):
+            pause(PAUSE_S)
     story.seconds = time.perf_counter() - started
     progress.end()
     _collect(story)
     return story
 
 
-def _settle(driver: Driver, timers: Timers, progress: _Progress, started: float) -> None:
-    """Let the cluster come to rest: nothing due now, nothing that a second would change."""
+def _is_at_rest(driver: Driver, timers: Timers, progress: _Progress, started: float) -> bool:
+    """Do what is due; whether time is up, or nothing is left that a second would change."""
     while time.perf_counter() - started < TIME_S_MAX:
-        if timers.run_due():
-            progress.show(driver)
-            continue
-        counts = driver.machine.queue.pending_counts()
-        if not counts["active"] and not counts["backoff"]:
-            return
-        time.sleep(0.01)
+        if not timers.run_due():
+            counts = driver.machine.queue.pending_counts()
+            return not counts["active"] and not counts["backoff"]
+        progress.show(driver)
+    return True
 
 
 def _collect(story: Story) -> None:

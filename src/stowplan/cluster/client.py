@@ -32,6 +32,7 @@ from stowplan.cluster.decoding import (
 )
 from stowplan.cluster.http_pool import (
     Exchange,
+    NotSent,
     Outcome,
     Pool,
     Response,
@@ -91,7 +92,9 @@ class KubernetesClient:
         call_timeout_s: float = CALL_TIMEOUT_S,
         on_sent: OnSent | None = None,
         start_timer: StartTimer | None = None,
+        may_call: Callable[[], bool] = lambda: True,
     ) -> None:
+        """`may_call` is asked at the last moment, before every call; not for lists and watches."""
         self._connection = connection
         self._random = random
         self._limiter = RateLimiter(clock, qps, burst)
@@ -99,6 +102,7 @@ class KubernetesClient:
         self._call_timeout_s = call_timeout_s
         self._on_sent = on_sent
         self._start_timer = start_timer or asyncio.get_running_loop().call_later
+        self._may_call = may_call
         self._credentials = Credentials(connection, clock)
         self._url = urlsplit(connection.server)
         self._pools: tuple[Pool, Pool] | None = None
@@ -268,6 +272,8 @@ class KubernetesClient:
     def _judge(self, outcome: Outcome) -> bytes | ApiError:
         if isinstance(outcome, ApiError):
             return outcome
+        if isinstance(outcome, NotSent):
+            return Unavailable(str(outcome))
         if isinstance(outcome, Exception):
             text = str(outcome) or type(outcome).__name__
             error = Unavailable(f"{self.server} cannot be reached: {text}")
@@ -354,14 +360,14 @@ class KubernetesClient:
             return self._pools
         server = server_of(self._connection, certificate)
         before, self._certificate = self._pools, certificate
-        self._pools = (self._pool(server, CALLS_MAX), self._pool(server, STREAMS_MAX))
+        self._pools = (
+            Pool(server, CALLS_MAX, self._start_timer, self._may_call),
+            Pool(server, STREAMS_MAX, self._start_timer),
+        )
         for pool in before or ():
             # Calls come to their end; watches are cut off then, and resume in the new one.
             pool.retire(self._call_timeout_s)
         return self._pools
-
-    def _pool(self, server: Server, connections_max: int) -> Pool:
-        return Pool(server, connections_max, self._start_timer)
 
 
 class _Watching:

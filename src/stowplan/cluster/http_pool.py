@@ -46,8 +46,12 @@ class Response:
     body: bytes
 
 
+class NotSent(Exception):
+    """The request may not be sent any more."""
+
+
 Outcome = Response | Exception
-"""The answer, or why there is none: an OSError, TimeoutError or WireError."""
+"""The answer, or why there is none: an OSError, TimeoutError, WireError or NotSent."""
 
 
 class Timer(Protocol):
@@ -102,9 +106,17 @@ class Exchange:
 
 
 class Pool:
-    def __init__(self, server: Server, connections_max: int, start_timer: StartTimer) -> None:
+    def __init__(
+        self,
+        server: Server,
+        connections_max: int,
+        start_timer: StartTimer,
+        may_send: Callable[[], bool] = lambda: True,
+    ) -> None:
+        """`may_send` is asked at the last moment, before every request."""
         self._server = server
         self._start_timer = start_timer
+        self._may_send = may_send
         self._connections_max = connections_max
         self._waiting: deque[Exchange] = deque()
         self._idle: list[_Connection] = []
@@ -152,16 +164,10 @@ class Pool:
 
     def _assign(self) -> None:
         """Give waiting requests to idle connections, and open as many more as are needed."""
-        waiting = self._waiting
-        while waiting:
-            if waiting[0].over:
-                waiting.popleft()
-            elif self._idle:
-                self._idle.pop().begin(waiting.popleft())
-            else:
-                break
+        while self._idle and (exchange := self._next()) is not None:
+            self._idle.pop().begin(exchange)
         room = self._connections_max - len(self._open) - len(self._opening)
-        for _ in range(min(room, len(waiting) - len(self._opening))):
+        for _ in range(min(room, len(self._waiting) - len(self._opening))):
             task = asyncio.get_running_loop().create_task(self._connect())
             self._opening.add(task)
             task.add_done_callback(self._opening.discard)
@@ -173,9 +179,7 @@ class Pool:
         except (OSError, TimeoutError, WireError) as error:
             if not self._open:
                 # Nobody else will serve those who wait.
-                waiting, self._waiting = self._waiting, deque()
-                for exchange in waiting:
-                    exchange.finish(error)
+                self._refuse(error)
             return
         self._open.add(connection)
         self.release(connection)
@@ -184,12 +188,26 @@ class Pool:
         if self._retired:
             connection.abort()
             return
+        exchange = self._next()
+        if exchange is None:
+            self._idle.append(connection)
+        else:
+            connection.begin(exchange)
+
+    def _next(self) -> Exchange | None:
+        """Whose turn it is."""
+        if self._waiting and not self._may_send():
+            self._refuse(NotSent("it may not be sent any more"))
         while self._waiting:
             exchange = self._waiting.popleft()
             if not exchange.over:
-                connection.begin(exchange)
-                return
-        self._idle.append(connection)
+                return exchange
+        return None
+
+    def _refuse(self, error: Exception) -> None:
+        waiting, self._waiting = self._waiting, deque()
+        for exchange in waiting:
+            exchange.finish(error)
 
     def lost(self, connection: _Connection) -> None:
         self._open.discard(connection)

@@ -16,6 +16,7 @@ from stowplan.core.pod_status import StatusChange, patch_status, unschedulable_c
 from stowplan.core.preemption import Preemption, preempt
 from stowplan.core.schedule_one import Attempt
 from stowplan.framework.diagnosis import fit_message
+from stowplan.framework.events import Action, ClusterEvent, Resource
 from stowplan.framework.plugin import Nominate
 from stowplan.framework.runtime import Framework
 from stowplan.framework.status import Code, Status
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from stowplan.errors import ApiError
 
 NOTE_BYTES_MAX = 1024
+
+_VICTIM_GONE = ClusterEvent(Resource.ASSIGNED_POD, Action.DELETE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,18 +131,21 @@ class FailureHandler:
         def finished(problem: ApiError | None) -> None:
             if problem is not None:
                 machine.log.problem(f"preemption for {preemption.preemptor.key}: {problem.problem}")
-            if problem is not None or self._missed_an_end(preemption):
                 machine.queue.activate([preemption.preemptor])
+            else:
+                self._tell_of_missed_ends(preemption)
 
         machine.stepper.start(preempt(preemption, self._losers(preemption)), finished)
 
-    def _missed_an_end(self, preemption: Preemption) -> bool:
-        """Whether a victim is gone already: its end came while the preemptor was held back."""
-        known = (self._machine.pods.get(victim.key) for victim in preemption.victims)
-        return any(
-            now is None or now.uid != victim.uid
-            for victim, now in zip(preemption.victims, known, strict=True)
-        )
+    def _tell_of_missed_ends(self, preemption: Preemption) -> None:
+        """A victim that ended while the preemptor was held back did not wake it: now it may."""
+        machine, uid = self._machine, preemption.preemptor.uid
+        for victim in preemption.victims:
+            known = machine.pods.get(victim.key)
+            if known is None or known.uid != victim.uid:
+                machine.queue.move_all(
+                    _VICTIM_GONE, victim.pod, None, lambda other: other.uid == uid
+                )
 
     def _losers(self, preemption: Preemption) -> list[PodInfo]:
         """Less important pods that were promised this node: the promise is withdrawn."""

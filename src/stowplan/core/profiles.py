@@ -21,6 +21,7 @@ from stowplan.framework.plugin import PluginSet, points_of
 from stowplan.framework.runtime import Framework
 from stowplan.framework.timing import Recorder
 from stowplan.plugins import IN_TREE
+from stowplan.queue import build_hint_map
 from stowplan.state.node_table import NodeTable
 from stowplan.state.object_index import ObjectIndex
 
@@ -76,7 +77,10 @@ def _framework(
         if ignored and name == "NodeResourcesFit":
             args = _with_ignored(args, ignored)
         try:
-            made[name] = registry[name](args, handle)
+            plugin = made[name] = registry[name](args, handle)
+            if hasattr(plugin, "events_to_register"):
+                # Asked again for the queue; a mistake in it is to be found before anything runs.
+                build_hint_map([plugin])
             _check_forms(made[name])
         except Exception as cause:
             problem = f'initializing plugin "{name}": {cause}'

@@ -254,11 +254,13 @@ class Driver:
     def _decide(self) -> int:
         """Decide a few pods; a cluster in this process takes their bindings as one."""
         machine, now = self.machine, self._clock.now
+        effects: list[Effect] = []
         cycles = 0
+        while cycles < CYCLES_PER_BATCH and machine.has_work:
+            cycles += 1
+            effects += machine.handle(_SCHEDULE_NEXT, now())
         with self._batch():
-            while cycles < CYCLES_PER_BATCH and not self._inbox and machine.has_work:
-                cycles += 1
-                self._carry_out(machine.handle(_SCHEDULE_NEXT, now()))
+            self._carry_out(effects)
         return cycles
 
     def _handle(self, event: Event) -> None:

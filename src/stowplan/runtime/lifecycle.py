@@ -105,6 +105,15 @@ class Replica:
         return self._phase in (_Phase.LEADING, _Phase.DRAINING, _Phase.REPORTING)
 
     @property
+    def may_write(self) -> bool:
+        """Whether nobody else can lead by now.
+
+        Asked before each write: a process that stood still for a while finds its lease run out
+        before its timers tell it so.
+        """
+        return self.is_leading and (self.elector is None or self.elector.overdue_s <= 0.0)
+
+    @property
     def is_stopping(self) -> bool:
         return self._phase not in (_Phase.FOLLOWING, _Phase.LEADING)
 

@@ -163,7 +163,9 @@ class Live:
     # -- putting it together ----------------------------------------------------------------
 
     def _assemble(self, stack: AsyncExitStack) -> None:
-        scheduling = self._client("scheduler", self._connection)
+        scheduling = self._client(
+            "scheduler", self._connection, may_call=lambda: self._replica.may_write
+        )
         events = self._client("events", self._connection)
         extenders = HttpExtenderClient()
         for closing in (scheduling, events, extenders):
@@ -224,7 +226,13 @@ class Live:
         return Election(config, leases, delay_cache=self._config.delay_cache_until_active)
 
     def _client(
-        self, role: str, connection: Connection, *, timeout_s: float = 30.0, limited: bool = True
+        self,
+        role: str,
+        connection: Connection,
+        *,
+        timeout_s: float = 30.0,
+        limited: bool = True,
+        may_call: Callable[[], bool] = lambda: True,
     ) -> KubernetesClient:
         """One for each role, with a limit of its own: none waits for another's backlog."""
         settings = self._config.client_connection
@@ -237,6 +245,7 @@ class Live:
             user_agent=f"stowplan/{__version__} ({sys.platform})/{role}",
             call_timeout_s=timeout_s,
             on_sent=self._metrics.sender(urlsplit(connection.server).netloc),
+            may_call=may_call,
         )
 
     async def _serve(self, stack: AsyncExitStack) -> None:

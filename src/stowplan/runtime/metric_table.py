@@ -339,7 +339,7 @@ COMPONENT: tuple[Spec, ...] = (
         "rest_client_requests_total",
         _COUNTER,
         ("code", "host", "method"),
-        _STABLE,
+        _ALPHA,
         "Requests to the API server by status code; <error> where no answer came.",
     ),
     Spec(
@@ -362,7 +362,7 @@ COMPONENT: tuple[Spec, ...] = (
         "kubernetes_build_info",
         _GAUGE,
         ("git_version", "major", "minor", "platform"),
-        _ALPHA,
+        _BETA,
         "Always 1: which version of Kubernetes this behaves as.",
     ),
     Spec(

@@ -33,7 +33,12 @@ WRITE_TIMEOUT_S = 60.0
 DRAIN_S = 5.0
 ACCESS_LOG_LEVEL = 6
 
-_HEADERS = {"Cache-Control": "no-cache, private", "X-Content-Type-Options": "nosniff"}
+_HEADERS = {
+    "Cache-Control": "no-cache, private",
+    "X-Content-Type-Options": "nosniff",
+    # Instead of the versions of Python and aiohttp.
+    "Server": "stowplan",
+}
 
 
 class SecureServer:

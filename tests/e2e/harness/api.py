@@ -6,6 +6,7 @@ import http.client
 import json
 import ssl
 import threading
+import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -14,6 +15,8 @@ from urllib.parse import urlencode, urlsplit
 Data = dict[str, Any]
 
 CALL_TIMEOUT_S = 20.0
+IDLE_MAX_S = 30.0
+"""Servers close connections that are idle for long, and a request may just miss that."""
 MERGE_PATCH = "application/merge-patch+json"
 
 
@@ -108,19 +111,20 @@ class Api:
     ) -> tuple[int, str]:
         connection = self._connection() or self._connect()
         connection.request(method, target, payload, headers)
+        self._local.used_s = time.monotonic()
         response = connection.getresponse()
         return response.status, response.read().decode()
 
     def _connection(self) -> http.client.HTTPConnection | None:
         """That of this thread."""
         found: http.client.HTTPConnection | None = getattr(self._local, "connection", None)
+        if found is not None and time.monotonic() - self._local.used_s > IDLE_MAX_S:
+            return None
         return found
 
     def _drop(self) -> None:
-        connection = self._connection()
-        if connection is not None:
-            connection.close()
-            self._local.connection = None
+        self._local.connection.close()
+        self._local.connection = None
 
     def _connect(self) -> http.client.HTTPConnection:
         parts = urlsplit(self.url)
@@ -129,7 +133,7 @@ class Api:
         made = http.client.HTTPSConnection(
             parts.hostname, parts.port, timeout=CALL_TIMEOUT_S, context=self._tls
         )
-        self._local.connection = made
+        self._local.connection, self._local.used_s = made, time.monotonic()
         self._made.append(made)
         return made
 

@@ -1,17 +1,22 @@
-"""Which API servers a test runs on.  Each kind is a group of its own: a worker of `make e2e`."""
+"""Which API servers a test runs on, and that each has a worker of its own in `make e2e`."""
 
 from __future__ import annotations
 
-from typing import Any
+import re
 
 import pytest
+from xdist.scheduler import LoadScopeScheduling
 
-
-def _on(kind: str) -> Any:
-    return pytest.param(kind, marks=pytest.mark.xdist_group(kind), id=kind)
-
-
-EMBEDDED = _on("embedded")
-KUBERNETES = _on("kubernetes")
+EMBEDDED = "embedded"
+KUBERNETES = "kubernetes"
 
 only_on_kubernetes = pytest.mark.parametrize("cluster", [KUBERNETES], indirect=True)
+
+
+class OneWorkerEach(LoadScopeScheduling):  # type: ignore[misc]
+    """Starting a cluster takes long: all tests on it run where it was started."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        path, _, parameters = nodeid.partition("[")
+        found = re.search(rf"\b({EMBEDDED}|{KUBERNETES})\b", parameters)
+        return found[1] if found else path.partition("::")[0]

@@ -82,6 +82,7 @@ def eventually(
     check: Callable[[], Value],
     *,
     timeout_s: float = 20.0,
+    poll_s: float = POLL_S,
     watching: Iterable[Process] = (),
     must_live: Process | None = None,
 ) -> Value:
@@ -101,7 +102,7 @@ def eventually(
         elif time.monotonic() > deadline_s:
             why = f"not within {timeout_s:.0f} s: {what} (last seen: {value!r})"
         else:
-            time.sleep(POLL_S)
+            time.sleep(poll_s)
             continue
         pytest.fail("\n".join([why, *(process.tail() for process in shown)]))
 

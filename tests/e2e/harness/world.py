@@ -10,7 +10,7 @@ from typing import Any
 from tests.e2e.harness.api import Api, Refused, in_parallel
 from tests.e2e.harness.cluster import Cluster
 from tests.e2e.harness.objects import COLLECTIONS, NAMESPACE, path_of
-from tests.e2e.harness.processes import eventually
+from tests.e2e.harness.processes import POLL_S, eventually
 from tests.e2e.harness.scheduler import Scheduler
 
 Data = dict[str, Any]
@@ -102,9 +102,9 @@ class World:
 
     # -- waiting ----------------------------------------------------------------------------
 
-    def until(self, what: str, check: Any, timeout_s: float = 20.0) -> Any:
+    def until(self, what: str, check: Any, timeout_s: float = 20.0, poll_s: float = POLL_S) -> Any:
         logs = [scheduler.process for scheduler in self.schedulers]
-        return eventually(what, check, timeout_s=timeout_s, watching=logs)
+        return eventually(what, check, timeout_s=timeout_s, poll_s=poll_s, watching=logs)
 
     def until_bound(self, *pods: str, timeout_s: float = 20.0) -> dict[str, str]:
         """The node of each."""
