@@ -15,10 +15,10 @@ import http.client
 import json
 import os
 import ssl
+import sys
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -76,10 +76,11 @@ def run(programs: Path, command: list[Path | str], nodes: int, pods: int) -> flo
                 lambda number: api.post(COLLECTIONS["Pod"], pod(f"pod-{number}")), range(pods)
             )
             version = api.get(COLLECTIONS["Pod"], limit="1")["metadata"]["resourceVersion"]
-            # The watch is open before the first binding: it is timed as it arrives.
-            with opened_watch(cluster, version) as events:
-                scheduler = start(cluster, command, Path(folder))
-                return pods / seconds_of_binding(events, pods)
+            watch = BindingWatch(cluster, version)
+            # It is open before the first binding: bindings are timed as they arrive.
+            watch.open()
+            scheduler = start(cluster, command, Path(folder))
+            return pods / watch.seconds_until(pods)
         finally:
             if scheduler is not None:
                 scheduler.stop()
@@ -102,39 +103,51 @@ def start(cluster: Cluster, command: list[Path | str], folder: Path) -> Process:
     return Process("scheduler", parts, folder / "scheduler.log", {})
 
 
-@contextmanager
-def opened_watch(cluster: Cluster, version: str) -> Iterator[http.client.HTTPResponse]:
-    url = urlsplit(cluster.url)
-    connection = http.client.HTTPSConnection(
-        str(url.hostname),
-        url.port,
-        timeout=WATCH_TIMEOUT_S,
-        context=ssl.create_default_context(cadata=cluster.ca),
-    )
-    connection.request(
-        "GET",
-        f"{COLLECTIONS['Pod']}?watch=1&resourceVersion={version}",
-        headers={"Authorization": f"Bearer {cluster.tokens[ADMIN]}"},
-    )
-    try:
-        yield connection.getresponse()
-    finally:
-        connection.close()
+class BindingWatch:
+    """Sees pods get their nodes, as a third party does."""
 
+    def __init__(self, cluster: Cluster, version: str) -> None:
+        self._cluster = cluster
+        self._version = version
+        self._connection: http.client.HTTPSConnection | None = None
+        self._events: http.client.HTTPResponse | None = None
 
-def seconds_of_binding(events: Iterable[bytes], pods: int) -> float:
-    """From the first pod with a node to the last."""
-    bound: set[str] = set()
-    first_s = 0.0
-    for line in events:
-        # Parsing takes time from the schedulers: a word tells most lines apart.
-        if b'"nodeName":' not in line:
-            continue
-        bound.add(json.loads(line)["object"]["metadata"]["name"])
-        first_s = first_s or time.monotonic()
-        if len(bound) == pods:
-            break
-    return time.monotonic() - first_s
+    def open(self) -> None:
+        url = urlsplit(self._cluster.url)
+        tls = ssl.create_default_context(cadata=self._cluster.ca)
+        self._connection = http.client.HTTPSConnection(
+            str(url.hostname), url.port, timeout=WATCH_TIMEOUT_S, context=tls
+        )
+        path = f"{COLLECTIONS['Pod']}?watch=1&resourceVersion={self._version}"
+        token = self._cluster.tokens[ADMIN]
+        self._connection.request("GET", path, headers={"Authorization": f"Bearer {token}"})
+        self._events = self._connection.getresponse()
+
+    def seconds_until(self, pods: int) -> float:
+        """From the first pod with a node to the last of so many."""
+        bound: set[str] = set()
+        first_s = 0.0
+        for pod in self._pods():
+            if pod["spec"].get("nodeName"):
+                bound.add(pod["metadata"]["name"])
+                first_s = first_s or time.monotonic()
+            if len(bound) == pods:
+                break
+        return time.monotonic() - first_s
+
+    def _pods(self) -> Iterator[dict[str, Any]]:
+        while True:
+            assert self._events is not None
+            assert self._connection is not None
+            for line in self._events:
+                event = json.loads(line)
+                if event["type"] == "ERROR":
+                    sys.exit(f"error: the watch failed: {event['object']}")
+                self._version = event["object"]["metadata"]["resourceVersion"]
+                yield event["object"]
+            # The API server ends watches of those who are slow; on a busy machine we are.
+            self._connection.close()
+            self.open()
 
 
 if __name__ == "__main__":

@@ -125,7 +125,7 @@ def test_more_reasons_than_there_are_bits_are_still_counted(kept: bool) -> None:
         (["permit", "bind", "post_bind", "pre_score"], {"permit", "bind", "postBind", "preScore"}),
         (["signature", "events_to_register"], set()),
     ],
-    ids=str,
+    ids=lambda names: "+".join(sorted(names)) or "none",  # A set has no order of its own.
 )
 def test_a_plugin_is_at_the_points_whose_methods_it_has(
     methods: list[str], points: set[str]

@@ -26,6 +26,7 @@ from stowplan.objects.coordination import Event, Lease
 from stowplan.objects.kinds import EVENT, LEASE, POD
 from stowplan.objects.pod import Pod
 from stowplan.plugins import IN_TREE
+from stowplan.runtime.lifecycle import Replica
 from stowplan.runtime.live import Live
 from stowplan.runtime.log import Log, Verbosity
 from stowplan.runtime.run_options import RunOptions
@@ -161,6 +162,24 @@ async def test_a_lease_that_is_taken_away_ends_it_with_1() -> None:
 
         assert await running == 1
     assert "Leaderelection lost" in cluster.out.getvalue()
+
+
+async def test_before_each_write_it_is_asked_whether_the_lease_still_holds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[Replica] = []
+
+    def may_write(replica: Replica) -> bool:
+        asked.append(replica)
+        return True
+
+    monkeypatch.setattr(Replica, "may_write", property(may_write))
+    async with served(node("n"), *(pod(f"p{i}") for i in range(5))) as cluster:
+        running = cluster.start()
+        await cluster.until(lambda: len(cluster.bound()) == 5)
+        signal.raise_signal(signal.SIGTERM)
+        assert await running == 0
+    assert len(asked) >= 5
 
 
 async def test_without_election_there_is_no_lease() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+import stowplan.core.binding
 import stowplan.core.machine
 from stowplan.cluster.informer import Informer
 from stowplan.cluster.leader_election import LeaderElector
@@ -56,6 +57,11 @@ def double_bind(patch: pytest.MonkeyPatch) -> None:
         carry_out(self, [*effects, *again])
 
     patch.setattr(Driver, "_carry_out", twice)
+
+
+def lost_answer_is_failure(patch: pytest.MonkeyPatch) -> None:
+    """A binding whose answer is lost is taken for one that failed."""
+    patch.setattr(stowplan.core.binding, "is_unsure", lambda answer: False)
 
 
 def lost_watch_event(patch: pytest.MonkeyPatch) -> None:
@@ -135,6 +141,7 @@ PLANTS: tuple[Plant, ...] = (
     missed_wake_up,
     stuck_backoff,
     double_bind,
+    lost_answer_is_failure,
     lost_watch_event,
     watch_skips_ahead,
     nomination_kept,

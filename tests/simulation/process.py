@@ -281,7 +281,7 @@ class Notes:
         if status is None:
             process.bound.add(uid)
         else:
-            process.world.gave_up(queued.info.key)
+            process.world.gave_up(process, queued.info.key)
 
     def plugin_error(self, plugin: str, point: str, cause: Exception) -> None:
         if not isinstance(cause, Mishap | PluginFailed):

@@ -81,6 +81,8 @@ class World:
         self.doubled_ports: set[str] = set()
         """Nodes on which somebody else put two pods with one port.  Once one of them goes, the
         port is taken for free, as upstream does: it keeps a set."""
+        self.bound_by: dict[str, str] = {}
+        """Whose binding arrived: uid -> process."""
         self.bind_count = 0
         self.attempt_count = 0
         self.announced: dict[str, str] = {}
@@ -241,6 +243,7 @@ class World:
         if not isinstance(request, Bind) or isinstance(answer, ApiError):
             return
         self.bind_count += 1
+        self.bound_by[request.uid] = process.name
         if not process.leads or not process.has_assumed(request):
             # It was given up long ago: whoever decides now cannot know of it.
             self.excuse(request.node, by="nobody")
@@ -250,12 +253,17 @@ class World:
         grown = request.uid in self.resized_on_the_way
         self.excuse(request.node, by="users" if grown else process.name)
 
-    def gave_up(self, key: str) -> None:
+    def gave_up(self, process: Process, key: str) -> None:
         """An attempt has failed, perhaps without knowing that its binding has arrived."""
         namespace, _, name = key.rpartition("/")
         pod = self.find(POD, namespace, name)
-        if isinstance(pod, Pod) and pod.spec.node_name:
-            self.excuse(pod.spec.node_name, by="nobody")
+        if not isinstance(pod, Pod) or not pod.spec.node_name:
+            return
+        weather = self.weather
+        puzzling = weather.refused or weather.conflicts or weather.late
+        if self.bound_by.get(pod.uid) == process.name and not puzzling:
+            process.problems.append(f"{key} is given up, and bound all the same")
+        self.excuse(pod.spec.node_name, by="nobody")
 
     def excuse(self, node: str, kind: Kind = POD, by: str = "users") -> None:
         """Somebody changed what is on a node: who has not seen it yet may put too much there.

@@ -232,10 +232,11 @@ class Algorithm:
     def _write_detail(self, cycle: Cycle, search: Search, rows: Rows) -> None:
         table = cycle.nodes
         detail = search.detail = Detail()
-        detail.feasible = sorted(table.names[row] for row in rows.tolist())
+        feasible = {table.names[row] for row in rows.tolist()}
+        detail.feasible = sorted(feasible)
         if search.diagnosis is not None:
             rejected = describe_rejections(table, search.diagnosis)
-            detail.rejected = {n: s for n, s in rejected.items() if n not in detail.feasible}
+            detail.rejected = {n: s for n, s in rejected.items() if n not in feasible}
         if search.board is not None:
             detail.scores, detail.totals = describe_scores(table, search.board)
 

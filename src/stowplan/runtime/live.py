@@ -110,7 +110,7 @@ class Live:
         self._clock = clock
         self._log = log
         self._random = Random(SystemRandom().randbytes(16))
-        self._metrics = Metrics(self._random)
+        self._metrics = Metrics(Random(self._random.random()))
         self._bottlenecks = Bottlenecks(perf_counter)
         self._machine = Machine(
             config,

@@ -35,7 +35,7 @@ def configuration(kubeconfig: Path, *, qps: int = 2000, **changes: Any) -> Data:
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",
         "leaderElection": NO_ELECTION,
-        "clientConnection": {"kubeconfig": str(kubeconfig), "qps": qps, "burst": qps},
+        "clientConnection": {"kubeconfig": str(kubeconfig), "qps": qps, "burst": qps // 4},
         # A pod that failed is tried again soon.
         "podMaxBackoffSeconds": 1,
         **changes,
