@@ -127,9 +127,9 @@ class BindingWatch:
         """From the first pod with a node to the last of so many."""
         bound: set[str] = set()
         first_s = 0.0
-        for pod in self._pods():
-            if pod["spec"].get("nodeName"):
-                bound.add(pod["metadata"]["name"])
+        for seen in self._pods():
+            if seen["spec"].get("nodeName"):
+                bound.add(seen["metadata"]["name"])
                 first_s = first_s or time.monotonic()
             if len(bound) == pods:
                 break

@@ -40,9 +40,6 @@ from tests.house.documents import (
 SRC = ROOT / "src" / "stowplan"
 BIN = Path(sys.executable).parent
 
-PROMISED = {ROOT / "docs" / name for name in ("performance.md", "reliability.md")}
-"""Written by others at this moment."""
-
 every_document = pytest.mark.parametrize("document", DOCUMENTS, ids=lambda p: p.name)
 
 
@@ -56,7 +53,7 @@ def test_links_lead_somewhere(document: Path) -> None:
             continue
         path, _, anchor = link.partition("#")
         target = (document.parent / path).resolve() if path else document
-        assert target.exists() or target in PROMISED, f"{document.name}: {link}"
+        assert target.exists(), f"{document.name}: {link}"
         if anchor:
             assert anchor in anchors(target), f"{document.name}: {link}"
 

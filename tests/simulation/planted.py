@@ -45,7 +45,8 @@ def missed_wake_up(patch: pytest.MonkeyPatch) -> None:
 def stuck_backoff(patch: pytest.MonkeyPatch) -> None:
     """Pods never come out of backoff."""
     patch.setattr(BackoffQueue, "next_completion_s", lambda *_: None)
-    patch.setattr(BackoffQueue, "pop_early", lambda *_: None)
+    patch.setattr(BackoffQueue, "pop_completed", lambda *_: [])
+    patch.setattr(BackoffQueue, "rejected_count", 0)
 
 
 def double_bind(patch: pytest.MonkeyPatch) -> None:

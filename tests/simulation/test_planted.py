@@ -9,7 +9,7 @@ from tests.simulation.running import Outcome, simulate
 
 SEEDS_MAX = 60
 
-pytestmark = pytest.mark.simulation
+pytestmark = [pytest.mark.simulation, pytest.mark.timeout(300)]
 
 
 def _first_failure() -> Outcome | None:

@@ -60,6 +60,12 @@ class Page:
     """Empty on the last page."""
 
 
+NOT_READABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What msgspec raises for bytes that are no JSON, or none of the wanted shape."""
+
+_CHANGES = frozenset({"ADDED", "MODIFIED", "DELETED"})
+
+
 @cache
 def _page_decoder(struct: type) -> msgspec.json.Decoder[Any]:
     return msgspec.json.Decoder(_List[struct])  # type: ignore[valid-type]
@@ -74,7 +80,7 @@ def decode_answer(raw: bytes, kind: Kind) -> KubeObject | None:
     """The object; None where the API answers with a bare Status."""
     try:
         found: KubeObject = decode_json(raw, kind.struct)
-    except (msgspec.DecodeError, RecursionError):
+    except NOT_READABLE:
         if _parse(raw, _Status).kind == "Status":
             return None
         raise _unreadable(kind.name) from None
@@ -85,7 +91,7 @@ def decode_page(raw: bytes, kind: Kind) -> Page:
     try:
         page = _page_decoder(kind.struct).decode(raw)
         items = page.items
-    except (msgspec.DecodeError, RecursionError):
+    except NOT_READABLE:
         page = _parse(raw, _List[msgspec.Raw])
         items = [_parse(bytes(item), kind.struct) for item in page.items or ()]
     return Page(items or [], page.metadata.resource_version, page.metadata.next)
@@ -101,9 +107,9 @@ def decode_event(line: bytes, kind: Kind) -> WatchEvent:
     """One line of a watch; an event that tells of an error is raised as one."""
     try:
         event = _event_decoder(kind.struct).decode(line)
-    except (msgspec.DecodeError, RecursionError):
+    except NOT_READABLE:
         return _odd_event(line, kind)
-    if event.type == "ERROR":
+    if event.type not in _CHANGES:
         return _odd_event(line, kind)
     found: KubeObject = event.object
     return WatchEvent(event.type, found, found.metadata.resource_version)
@@ -118,6 +124,8 @@ def _odd_event(line: bytes, kind: Kind) -> WatchEvent:
     if event.type == "BOOKMARK":
         meta = _parse(raw, _Bookmark).metadata
         return WatchEvent("BOOKMARK", KubeObject(metadata=meta), meta.resource_version)
+    if event.type not in _CHANGES:
+        raise _unreadable("watch event")
     found: KubeObject = _parse(raw, kind.struct)
     return WatchEvent(event.type, found, found.metadata.resource_version)
 
@@ -130,7 +138,7 @@ def decode_failure(code: int, reason: str, body: bytes, *, retry_after: str = ""
     try:
         status = decode_json(body, _Status)
         word, message = status.reason, status.message
-    except (msgspec.DecodeError, RecursionError):
+    except NOT_READABLE:
         # A page of some proxy, perhaps: in one line, as every message is.
         word, message = "", " ".join(body[:200].decode(errors="replace").split())
     message = message or reason or "no reason given"
@@ -140,7 +148,7 @@ def decode_failure(code: int, reason: str, body: bytes, *, retry_after: str = ""
 def _parse(raw: bytes, shape: Any) -> Any:
     try:
         return decode_json(raw, shape)
-    except (msgspec.DecodeError, RecursionError):
+    except NOT_READABLE:
         raise _unreadable(getattr(shape, "__name__", str(shape))) from None
 
 

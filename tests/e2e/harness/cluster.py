@@ -75,7 +75,7 @@ class Cluster(ABC):
     def processes(self) -> list[Process]: ...
 
     @abstractmethod
-    def start(self) -> None: ...
+    def start(self, *, wait: bool = True) -> None: ...
 
     @abstractmethod
     def kill(self) -> None:
@@ -150,11 +150,13 @@ class RealCluster(Cluster):
     def processes(self) -> list[Process]:
         return [process for process in (self._etcd, self._server) if process is not None]
 
-    def start(self) -> None:
+    def start(self, *, wait: bool = True) -> None:
         if self._etcd is None:
             self._etcd = self._start_etcd()
             _make_key(self._key)
         self._server = self._start_server()
+        if not wait:
+            return
         certificate = self.folder / "certs" / "apiserver.crt"
         eventually("there is a certificate", certificate.exists, must_live=self._server)
         self.wait_until_ready(self._server)
@@ -237,7 +239,7 @@ class EmbeddedCluster(Cluster):
     def processes(self) -> list[Process]:
         return [self._server] if self._server is not None else []
 
-    def start(self) -> None:
+    def start(self, *, wait: bool = True) -> None:
         flags = {
             "port": self.port,
             "data": self.folder / "data",
@@ -246,6 +248,8 @@ class EmbeddedCluster(Cluster):
         }
         command = [STOWPLAN, "up", "--bare", *(f"--{name}={it}" for name, it in flags.items())]
         self._server = Process("stowplan up", command, self.folder / "up.log", {})
+        if not wait:
+            return
         eventually("there is a kubeconfig", self._written.exists, must_live=self._server)
         self.wait_until_ready(self._server)
 
