@@ -22,7 +22,7 @@ MARGIN = 0.6
 TRIES = 3
 
 
-def shares(entries: list[dict[str, Any]]) -> list[str]:
+def regressions(entries: list[dict[str, Any]]) -> list[str]:
     """Measure, and say what has become too slow."""
     problems = []
     for entry in entries:
@@ -66,7 +66,7 @@ def main() -> None:
     if sys.argv[1:] == ["--write"]:
         rewrite(entries)
         return
-    problems = shares(entries)
+    problems = regressions(entries)
     for problem in problems:
         print(f"error: {problem}", file=sys.stderr)
     sys.exit(1 if problems else 0)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from stowplan.apiserver.store import Store
 from stowplan.clock import VirtualClock
+from stowplan.cluster.credentials import Credentials
 from stowplan.cluster.decoding import (
     Lines,
     decode_answer,
@@ -20,8 +21,9 @@ from stowplan.cluster.decoding import (
     decode_page,
 )
 from stowplan.cluster.http_wire import Answer, WireError
+from stowplan.cluster.kubeconfig import Connection, ExecCommand
 from stowplan.core.extender import Extender, ExtenderAnswer, ExtenderFailed
-from stowplan.errors import ApiError
+from stowplan.errors import ApiError, InputError
 from stowplan.objects.api import Create, Patch
 from stowplan.objects.kinds import NODE, POD
 from tests.builders import node, pod
@@ -113,6 +115,14 @@ def test_extenders_may_answer_anything(body: Any) -> None:
     ):
         with refused(ExtenderFailed):
             read()
+
+
+@given(noise | broken(b'{"status":{"token":"t","expirationTimestamp":"2026-01-01T00:00:00Z"}}'))
+def test_credential_plugins_may_print_anything(output: bytes) -> None:
+    command = ExecCommand("get-token")
+    credentials = Credentials(Connection("https://x", exec_command=command), VirtualClock())
+    with refused(InputError):
+        credentials._take(command, output)
 
 
 def _filled_store() -> Store:

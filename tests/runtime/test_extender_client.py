@@ -52,7 +52,10 @@ async def test_any_code_but_200_is_a_failure() -> None:
     assert answer.error == f"failed f with extender at URL {server.url}/prefix/f, code 202"
 
 
-@pytest.mark.parametrize("step", [answers(b"nonsense"), says(close=True), says(b"\xff\r\n\r\n")])
+@pytest.mark.parametrize(
+    "step",
+    [answers(b"nonsense"), answers(b"[" * 100_000), says(close=True), says(b"\xff\r\n\r\n")],
+)
 async def test_what_cannot_be_read_is_a_failure(step: Any) -> None:
     async with loopback(step) as server:
         assert (await asked(server)).error

@@ -70,7 +70,7 @@ class Process:
         self.line.on_sent = self._sent
         self.line.deliver = self._step
         self.line.on_answered = self._answered
-        self.line.on_carried_out = lambda *what: world.carried_out(self, *what)
+        self.line.on_carried_out = lambda *what: world.bindings.carried_out(self, *what)
         self.leases: Line | None = None
         self.reserved: dict[str, str] = {}
         self.open_binds: dict[str, str] = {}
@@ -192,7 +192,7 @@ class Process:
             return
         if self._doubts.random() > DOUBTED_SHARE:
             return
-        if pod.kind.host_ports and self.world.doubled_ports:
+        if pod.kind.host_ports and self.world.bindings.doubled_ports:
             return
         if difference := second_opinion(self.machine, pod, decision):
             self.problems.append(difference)
@@ -257,11 +257,9 @@ class Notes:
         self._process = process
         self.under_way: dict[str, str] = {}
         """Attempts that have begun and not ended: uid -> `namespace/name`."""
-        self.attempt_count = 0
 
     def begin(self, queued: Any, now_s: float) -> None:
         uid, process = queued.info.uid, self._process
-        self.attempt_count += 1
         if uid in self.under_way:
             process.problems.append(f"{queued.info.key} is tried twice at the same time")
         self.under_way[uid] = queued.info.key
@@ -281,7 +279,7 @@ class Notes:
         if status is None:
             process.bound.add(uid)
         else:
-            process.world.gave_up(process, queued.info.key)
+            process.world.bindings.gave_up(process, queued.info.key)
 
     def plugin_error(self, plugin: str, point: str, cause: Exception) -> None:
         if not isinstance(cause, Mishap | PluginFailed):

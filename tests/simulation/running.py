@@ -19,7 +19,6 @@ class Outcome:
     """Empty: all went well."""
     tail: tuple[str, ...] = ()
     bind_count: int = 0
-    attempt_count: int = 0
     simulated_s: float = 0.0
 
     @property
@@ -38,19 +37,19 @@ class Outcome:
 
 def simulate(seed: int, echo: Callable[[str], None] | None = None) -> Outcome:
     world = World(seed, echo=echo)
+    problem = ""
     try:
-        report = world.run()
+        world.run()
     except Broken as broken:
         problem = str(broken)
     except Exception:
         problem = traceback.format_exc()
-    else:
-        return Outcome(
-            seed,
-            world.weather.names,
-            report.digest,
-            bind_count=report.bind_count,
-            attempt_count=report.attempt_count,
-            simulated_s=report.simulated_s,
-        )
-    return Outcome(seed, world.weather.names, world.trace.digest, problem, tuple(world.trace.tail))
+    return Outcome(
+        seed,
+        world.weather.names,
+        world.trace.digest,
+        problem,
+        tuple(world.trace.tail) if problem else (),
+        world.bindings.count,
+        world.simulated_s,
+    )

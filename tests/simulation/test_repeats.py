@@ -11,7 +11,7 @@ import pytest
 
 from tests.simulation.running import simulate
 
-pytestmark = pytest.mark.simulation
+pytestmark = [pytest.mark.simulation, pytest.mark.timeout(300)]
 
 ROOT = Path(__file__).parents[2]
 SEEDS = (2, 5, 11)

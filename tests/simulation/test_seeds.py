@@ -9,7 +9,7 @@ from tests.simulation.running import simulate
 SEED_COUNT = 240
 SEEDS_PER_TEST = 8
 
-pytestmark = pytest.mark.simulation
+pytestmark = [pytest.mark.simulation, pytest.mark.timeout(300)]
 
 
 @pytest.mark.parametrize("first", range(0, SEED_COUNT, SEEDS_PER_TEST), ids="from-{}".format)

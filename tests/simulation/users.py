@@ -1,7 +1,7 @@
 """Everybody else who works on the cluster: people, autoscalers, other schedulers.
 
 Each `act` does one thing, drawn from the seed.  What they do to a node that may leave it with more
-pods than it has room for is noted in `world.excuse`: that is not the scheduler's doing.
+pods than it has room for is noted in `Bindings.excuse`: that is not the scheduler's doing.
 """
 
 from __future__ import annotations
@@ -191,9 +191,7 @@ class Users:
         container = {"name": "main", "resources": {"requests": {"cpu": cpu}}}
         body = {"spec": {"containers": [container]}}
         if self._patch(POD, pod.name, body, f"resize {pod.name} to {cpu}", "strategic", "resize"):
-            self.world.excuse(pod.spec.node_name)
-            if not pod.spec.node_name:
-                self.world.resized_on_the_way.add(pod.uid)
+            self.world.bindings.resized(pod)
 
     def bind_elsewhere(self) -> None:
         """Another scheduler, or somebody with kubectl, is quicker."""
@@ -202,7 +200,7 @@ class Users:
         if pod is not None and node is not None:
             request = Bind("default", pod.name, pod.uid, node.name)
             if self._do(request, f"bind {pod.name} to {node.name} by hand"):
-                self.world.excuse(node.name)
+                self.world.bindings.excuse(node.name)
 
     # -- nodes ------------------------------------------------------------------------------
 
@@ -212,7 +210,7 @@ class Users:
         # Names come back, as they do in clusters that replace machines.
         name = f"node-{self.random.randrange(self.world.nodes_max)}"
         if self._do(Create(NODE, "", things.node(name, self.random)), f"create node {name}"):
-            self.world.excuse(name, NODE)
+            self.world.bindings.excuse(name, NODE)
 
     def delete_node(self) -> None:
         node = self._some_node()
@@ -240,7 +238,7 @@ class Users:
         cpu = self.random.choice(("1", "2", "4", "8"))
         body = {"status": {"allocatable": {"cpu": cpu}}}
         if self._patch(NODE, node.name, body, f"make {node.name} {cpu} cpu", sub="status"):
-            self.world.excuse(node.name, NODE)
+            self.world.bindings.excuse(node.name, NODE)
 
     def relabel_node(self) -> None:
         node = self._some_node()

@@ -6,9 +6,7 @@ generators that are seeded with the seed and a name: the same seed gives the sam
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from random import Random
 from typing import Any
@@ -17,18 +15,18 @@ from stowplan.apiserver.controllers.bundle import Controllers
 from stowplan.apiserver.kubelet import Kubelet
 from stowplan.apiserver.store import Store
 from stowplan.clock import VirtualClock
-from stowplan.cluster.port import Answer, ListOptions
+from stowplan.cluster.port import ListOptions
 from stowplan.core.messages import RecordEvent
-from stowplan.errors import ApiError, NotFound
-from stowplan.objects.api import Bind, Create, Patch, Request
+from stowplan.errors import NotFound
+from stowplan.objects.api import Create, Patch
 from stowplan.objects.base import KubeObject
 from stowplan.objects.kinds import NODE, POD, PRIORITY_CLASS, STORAGE_CLASS, Kind
 from stowplan.objects.node import Node
 from stowplan.objects.pod import Pod
-from stowplan.state.pod_info import PodInfo
 from tests.simulation import ending, storage, things
+from tests.simulation.bindings import Bindings
 from tests.simulation.clocks import DriftingClock
-from tests.simulation.invariants import Broken, overcommitted
+from tests.simulation.invariants import Broken
 from tests.simulation.network import Line
 from tests.simulation.process import Process
 from tests.simulation.profile import scheduler_config
@@ -44,18 +42,6 @@ BOOKMARK_PERIOD_S = 7.0
 NEVER_S = 1e9
 ACTIONS_MAX = 40_000
 """Of a whole storm; a run takes some thousands, and a loop without end any number."""
-
-
-@dataclass(frozen=True, slots=True)
-class Report:
-    seed: int
-    weather: Weather
-    digest: str
-    line_count: int
-    attempt_count: int
-    bind_count: int
-    process_count: int
-    simulated_s: float
 
 
 class World:
@@ -75,19 +61,11 @@ class World:
         self._clocks = [self._host_clock() for _ in range(self.weather.replicas)]
         self._process_count = 0
         self._lines: list[Line] = []
-        self._excuses: defaultdict[tuple[str, str], dict[str, int]] = defaultdict(dict)
-        self.resized_on_the_way: set[str] = set()
-        """Uids of pods that became larger before they were bound."""
-        self.doubled_ports: set[str] = set()
-        """Nodes on which somebody else put two pods with one port.  Once one of them goes, the
-        port is taken for free, as upstream does: it keeps a set."""
-        self.bound_by: dict[str, str] = {}
-        """Whose binding arrived: uid -> process."""
-        self.bind_count = 0
-        self.attempt_count = 0
         self.announced: dict[str, str] = {}
         """Pods whose binding was announced with an event: uid -> `namespace/name`."""
+        self.bindings = Bindings(self)
         self.users = Users(self)
+        self._rest_by_s = NEVER_S
 
     def _host_clock(self) -> DriftingClock:
         drift = self.weather.drift
@@ -96,7 +74,7 @@ class World:
 
     # -- the run ----------------------------------------------------------------------------
 
-    def run(self) -> Report:
+    def run(self) -> None:
         self.trace("world", f"seed {self.seed}: {self.weather.names}")
         self._set_up()
         storm_s = self.random.choice((15.0, 30.0, 60.0))
@@ -105,16 +83,10 @@ class World:
         self._come_to_rest()
         ending.check(self)
         self.trace("world", "the end")
-        return Report(
-            self.seed,
-            self.weather,
-            self.trace.digest,
-            self.trace.line_count,
-            self.attempt_count + sum(p.notes.attempt_count for p in self.processes),
-            self.bind_count,
-            self._process_count,
-            self.clock.now_s - START_S,
-        )
+
+    @property
+    def simulated_s(self) -> float:
+        return self.clock.now_s - START_S
 
     def _set_up(self) -> None:
         clock, store, random = self.clock, self.store, self.random
@@ -186,8 +158,6 @@ class World:
         if busy:
             raise Broken(f"never comes to rest: {busy}")
 
-    _rest_by_s = NEVER_S
-
     # -- processes --------------------------------------------------------------------------
 
     def _start_process(self, number: int) -> None:
@@ -202,7 +172,6 @@ class World:
     def process_ended(self, process: Process) -> None:
         self.processes.remove(process)
         self._lines = [line for line in self._lines if line.open]
-        self.attempt_count += process.notes.attempt_count
         self.clock.at(self.random.uniform(0.1, 6.0), partial(self._start_process, process.number))
 
     def line(self, who: str) -> Line:
@@ -237,77 +206,12 @@ class World:
         self.trace("world", "the history is forgotten")
         self.store.compact()
 
-    # -- what the server sees ---------------------------------------------------------------
-
-    def carried_out(self, process: Process, request: Request, answer: Answer) -> None:
-        if not isinstance(request, Bind) or isinstance(answer, ApiError):
-            return
-        self.bind_count += 1
-        self.bound_by[request.uid] = process.name
-        if not process.leads or not process.has_assumed(request):
-            # It was given up long ago: whoever decides now cannot know of it.
-            self.excuse(request.node, by="nobody")
-            return
-        self._check_landing(process, request)
-        # What an assumed pod asks for is not looked at again before it is seen on its node.
-        grown = request.uid in self.resized_on_the_way
-        self.excuse(request.node, by="users" if grown else process.name)
-
-    def gave_up(self, process: Process, key: str) -> None:
-        """An attempt has failed, perhaps without knowing that its binding has arrived."""
-        namespace, _, name = key.rpartition("/")
-        pod = self.find(POD, namespace, name)
-        if not isinstance(pod, Pod) or not pod.spec.node_name:
-            return
-        weather = self.weather
-        puzzling = weather.refused or weather.conflicts or weather.late
-        if self.bound_by.get(pod.uid) == process.name and not puzzling:
-            process.problems.append(f"{key} is given up, and bound all the same")
-        self.excuse(pod.spec.node_name, by="nobody")
-
-    def excuse(self, node: str, kind: Kind = POD, by: str = "users") -> None:
-        """Somebody changed what is on a node: who has not seen it yet may put too much there.
-
-        No node: a pod that waits became larger.
-        """
-        self._excuses[node, kind.name][by] = int(self.store.resource_version)
-        ports = Counter(
-            port
-            for pod in self.pods()
-            if pod.spec.node_name == node
-            for port in PodInfo(pod).kind.host_ports
-        )
-        if ports and max(ports.values()) > 1:
-            self.doubled_ports.add(node)
-
-    def _check_landing(self, process: Process, bind: Bind) -> None:
-        """No node is overcommitted by a binding whose decider could have known."""
-        node = self.find(NODE, "", bind.node)
-        if not isinstance(node, Node):
-            return
-        pods = [pod for pod in self.pods() if pod.spec.node_name == bind.node]
-        newcomer = next(pod for pod in pods if pod.uid == bind.uid)
-        too_much = overcommitted(node, pods, newcomer)
-        if too_much.startswith("port") and bind.node in self.doubled_ports:
-            return
-        if too_much and not self._is_excused(process, bind):
-            raise Broken(f"{process.name} puts {bind.name} on {bind.node}: {too_much}")
-
-    def _is_excused(self, process: Process, bind: Bind) -> bool:
-        return any(
-            version > process.seen_versions[bind.uid][kind]
-            for kind in (POD.name, NODE.name)
-            for node in (bind.node, "")
-            for by, version in self._excuses[node, kind].items()
-            if by != process.name
-        )
+    # -- the cluster ------------------------------------------------------------------------
 
     def recorded(self, process: Process, event: RecordEvent) -> None:
         self.trace(process.name, f"{event.reason} {event.regarding.key}: {event.note}")
         if event.reason == "Scheduled":
             self.announced[event.regarding.metadata.uid] = event.regarding.key
-
-    # -- the cluster ------------------------------------------------------------------------
 
     def every(self, kind: Kind) -> list[KubeObject]:
         return [thing for thing, _ in self.store.select(kind, ListOptions())[0]]

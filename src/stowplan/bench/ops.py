@@ -91,6 +91,7 @@ def carry_out(act: Act, op: Op) -> Steps[None]:
 
 def _create_nodes(act: Act, op: CreateNodes) -> Steps[None]:
     stage = act.stage
+    act.meter.announce(f"creating {op.count:,} nodes", 0)
 
     def requests() -> Iterator[Create]:
         for number in range(op.count):

@@ -28,7 +28,7 @@ def create_pods(act: Act, op: CreatePods, namespace: str) -> Steps[None]:
     yield from act.make.ensure_namespace(namespace)
     yield from act.make.prepare(path)
     requests = _requests(act, op, path, namespace)
-    act.meter.announce(f"{op.count} pods", op.count)
+    act.meter.announce("measuring" if op.collect_metrics else "filling the cluster", op.count)
     if op.collect_metrics:
         yield from start_measuring(act, Collection(namespace, frozenset([namespace])))
     if op.steady_state:

@@ -23,16 +23,16 @@ class Progress:
         if now_s < self._next_s:
             return
         self._next_s = now_s + (LIVE_S if self._live else LINES_S)
-        share = min(1.0, done / total) if total else 0.0
+        told = f"{text}: {done:,}/{total:,} pods" if total else text
         if self._live:
-            bar = "█" * round(WIDTH * share)
-            line = f"{self._name} [{bar:<{WIDTH}}] {done:,}/{total:,}  {text}"
+            bar = "█" * round(WIDTH * min(1.0, done / total)) if total else ""
+            line = f"{self._name} [{bar:<{WIDTH}}] {told}"
             # A line that wraps could not be overwritten.
             line = line[: shutil.get_terminal_size().columns - 1]
             print(f"\r{line:<{self._length}}", end="", file=sys.stderr, flush=True)
             self._length = len(line)
         else:
-            print(f"{self._name}: {done:,}/{total:,} ({text})", file=sys.stderr, flush=True)
+            print(f"{self._name}: {told}", file=sys.stderr, flush=True)
 
     def end(self) -> None:
         if self._length:

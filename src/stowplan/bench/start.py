@@ -94,7 +94,7 @@ def run_start(
     scheduler.driver.start()
     stage.tally.on_placed.append(note_first)
     stage.open()
-    meter.announce(f"starting with {pod_count} pods", 1)
+    meter.announce(f"starting with {pod_count:,} pods", 0)
     stage.play(_measure(stage, meter, filled, pods or MEASURED, times), outcome.append)
     engine.run(lambda: bool(outcome))
     if outcome[0] is not None:

@@ -19,7 +19,7 @@ import msgspec
 from stowplan.clock import Clock
 from stowplan.cluster.kubeconfig import Connection, ExecCommand
 from stowplan.errors import InputError
-from stowplan.objects.times import TimeError, parse_time
+from stowplan.objects.times import parse_time
 
 REREAD_S = 60.0
 EXEC_TIMEOUT_S = 60.0
@@ -136,7 +136,7 @@ class Credentials:
             status: dict[str, Any] = msgspec.json.decode(output)["status"]
             expires = status.get("expirationTimestamp")
             valid_until_s = parse_time(expires) - EARLY_S if expires else float("inf")
-        except (msgspec.DecodeError, KeyError, TypeError, AttributeError, TimeError):
+        except (ValueError, RecursionError, LookupError, TypeError, AttributeError):
             # Its output may hold a secret: it is not repeated here.
             raise InputError(
                 f"credential plugin {command.command!r} printed no ExecCredential with a status",

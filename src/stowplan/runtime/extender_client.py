@@ -44,7 +44,8 @@ class HttpExtenderClient:
     async def _call(self, call: CallExtender, done: Callable[[ExtenderAnswer], None]) -> None:
         try:
             answer = ExtenderAnswer(body=await self._post(call))
-        except (aiohttp.ClientError, OSError, StowplanError, ValueError) as error:
+        except (aiohttp.ClientError, OSError, StowplanError, ValueError, RecursionError) as error:
+            # Whatever came, an answer has to be given: the decision waits for it.
             answer = ExtenderAnswer(error=str(error) or type(error).__name__)
         done(answer)
 
