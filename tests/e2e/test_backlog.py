@@ -21,15 +21,15 @@ from tests.e2e.harness.world import World, overcommitted
 PODS = 2_000
 NODES = 50
 ROUNDS = 2
-ANSWERS_TAKE_S = 0.3
-"""So that the backlog lasts, and each fault finds dozens of bindings under way."""
+CALLS_A_SECOND = 120
+"""So that the backlog lasts, and each fault finds bindings under way."""
 WAIT_S = 90.0
 LOOK_EVERY_S = 0.25
 
 
 @pytest.fixture
 def proxy(cluster: Cluster) -> Iterator[CuttingProxy]:
-    made = CuttingProxy(cluster.port, ANSWERS_TAKE_S)
+    made = CuttingProxy(cluster.port)
     yield made
     made.close()
 
@@ -62,7 +62,7 @@ def test_nothing_is_lost_or_overcommitted_whatever_is_killed(
     new_scheduler: Callable[..., Scheduler],
     proxy: CuttingProxy,
 ) -> None:
-    scheduler = new_scheduler(proxy_port=proxy.port).start()
+    scheduler = new_scheduler(proxy_port=proxy.port, qps=CALLS_A_SECOND).start()
 
     def cut_the_connections() -> None:
         # With them go the answers to bindings that have arrived.

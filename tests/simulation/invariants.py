@@ -2,7 +2,7 @@
 
 `check_process` looks at one scheduler: every pod is in exactly one place, the cache is what the
 informers showed plus what is assumed, sums are the sums of pods.  `check_bind` looks at each
-binding as it is sent, `check_landing` at what it does to the cluster.
+binding as it is sent, `bindings` at what it does to the cluster.
 """
 
 from __future__ import annotations

@@ -194,6 +194,8 @@ class Process:
             return
         if pod.kind.host_ports and self.world.bindings.doubled_ports:
             return
+        if self.world.weather.raises and pod.pod.status.nominated_node_name:
+            return  # A mishap on the nominated node alone makes it look at all of them.
         if difference := second_opinion(self.machine, pod, decision):
             self.problems.append(difference)
 

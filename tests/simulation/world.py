@@ -32,7 +32,7 @@ from tests.simulation.process import Process
 from tests.simulation.profile import scheduler_config
 from tests.simulation.trace import Trace
 from tests.simulation.users import Users
-from tests.simulation.weather import Weather, weather_of
+from tests.simulation.weather import weather_of
 
 START_S = 1_700_000_000.0
 CALM_S_MIN = 60.0

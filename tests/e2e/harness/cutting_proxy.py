@@ -11,7 +11,6 @@ import selectors
 import socket
 import struct
 import threading
-import time
 
 CHUNK_BYTES = 65536
 RESET_ON_CLOSE = struct.pack("ii", 1, 0)
@@ -20,9 +19,7 @@ _Pair = tuple[socket.socket, socket.socket]
 
 
 class CuttingProxy:
-    def __init__(self, target_port: int, answers_take_s: float) -> None:
-        """The longer answers take, the more of them are under way when they are cut off."""
-        self._answers_take_s = answers_take_s
+    def __init__(self, target_port: int) -> None:
         self._target = ("127.0.0.1", target_port)
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
@@ -68,7 +65,7 @@ class CuttingProxy:
 
     def _carry(self, pair: _Pair) -> None:
         with contextlib.suppress(OSError):
-            self._copy_both_ways(pair)
+            _copy_both_ways(pair)
         with self._lock:
             # Under the lock: a socket that `cut` shuts down is still the one it means.
             del self._carriers[pair]
@@ -76,22 +73,20 @@ class CuttingProxy:
                 end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_ON_CLOSE)
                 end.close()
 
-    def _copy_both_ways(self, pair: _Pair) -> None:
-        client, server = pair
-        others = {client: server, server: client}
-        with selectors.DefaultSelector() as selector:
-            for end in pair:
-                selector.register(end, selectors.EVENT_READ)
-            while True:
-                for key, _ in selector.select():
-                    source = key.fileobj
-                    assert isinstance(source, socket.socket)
-                    data = source.recv(CHUNK_BYTES)
-                    if not data:
-                        return
-                    if source is server:
-                        time.sleep(self._answers_take_s)
-                    others[source].sendall(data)
+
+def _copy_both_ways(pair: _Pair) -> None:
+    others = {pair[0]: pair[1], pair[1]: pair[0]}
+    with selectors.DefaultSelector() as selector:
+        for end in pair:
+            selector.register(end, selectors.EVENT_READ)
+        while True:
+            for key, _ in selector.select():
+                source = key.fileobj
+                assert isinstance(source, socket.socket)
+                data = source.recv(CHUNK_BYTES)
+                if not data:
+                    return
+                others[source].sendall(data)
 
 
 def _shut_down(pair: _Pair) -> None:
