@@ -61,6 +61,7 @@ class SqliteJournal:
             raise InputError(
                 f"the folder for the cluster's data cannot be used: {error.strerror}",
                 where=str(folder),
+                hint="name a folder that can be written to; one that does not exist is made",
             ) from error
         except sqlite3.Error as error:
             raise _unusable(self.path, error) from error
