@@ -17,6 +17,8 @@ PRIORITIES = {"low": -5, "normal": 0, "high": 100, "urgent": 1000}
 POLITE = "polite"
 """Important, but does not push anybody aside."""
 TAINTS = ("storm", "repairs")
+EVICTING = "repairs"
+"""The only taint that ends pods which run."""
 LATE_CLASS, STATIC_CLASS = "made-late", "static-late"
 PROVISIONER = "sim.example.com"
 
@@ -40,8 +42,9 @@ def _taint(key: str, effect: str = "NoSchedule") -> Data:
 
 
 def random_taint(random: Random) -> Data:
-    effects = ("NoSchedule", "NoSchedule", "PreferNoSchedule", "NoExecute")
-    return _taint(random.choice(TAINTS), random.choice(effects))
+    key = random.choice(TAINTS)
+    effect = random.choice(("NoSchedule", "NoSchedule", "PreferNoSchedule", "NoExecute"))
+    return _taint(EVICTING if effect == "NoExecute" else key, effect)
 
 
 def pod(name: str, random: Random, weather: Weather, claim: str = "") -> Data:
@@ -168,13 +171,16 @@ def budget(name: str, app: str, random: Random) -> Data:
 
 
 def replica_set(name: str, random: Random, weather: Weather) -> Data:
-    """Its pods are of no app that others keep away from.
+    """Its pods come back at once, so nothing may end them again and again.
 
-    If they were, they could go on for ever: a pod that preempts them for the sake of its
+    They are of no app that others keep away from: a pod that preempts them for the sake of its
     anti-affinity does not keep their successors away while it waits, here as upstream
-    (InterPodAffinity is left out for pods that nothing which runs keeps away).
+    (InterPodAffinity is left out for pods that nothing which runs keeps away).  And they tolerate
+    what evicts: a scheduler whose watch is broken goes on to bind them to a node it cannot see
+    the taint of.
     """
     template = pod("template", random, weather)
+    template["spec"]["tolerations"] = [{"key": EVICTING, "operator": "Exists"}]
     metadata = {"labels": {**template["metadata"]["labels"], "app": "set", "set": name}}
     return {
         "metadata": {"name": name, "namespace": "default"},

@@ -86,7 +86,7 @@ class Scheduler:
         command = [
             STOWPLAN,
             "run",
-            *(f"--{name}={value}" for name, value in flags.items()),
+            *(f"--{name}={it}" for name, it in flags.items()),
             *self._arguments,
         ]
         log = self.folder / "run.log"
