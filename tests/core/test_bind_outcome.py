@@ -5,8 +5,11 @@ from __future__ import annotations
 import pytest
 
 from stowplan.cluster.port import Done
-from stowplan.errors import Timeout, Unavailable
+from stowplan.core.bind_outcome import settle
+from stowplan.errors import ApiError, Conflict, NotFound, Timeout, TooManyRequests, Unavailable
+from stowplan.framework.effects import Sleep
 from stowplan.objects.api import Bind, Get, Request
+from stowplan.objects.pod import Pod
 from tests.builders import node, pod
 from tests.core.harness import Cluster, is_a
 
@@ -103,3 +106,42 @@ def test_a_server_that_fails_every_binding_makes_a_failure_of_it() -> None:
     cluster.run(2)
     assert cluster.condition("web").reason == "SchedulerError"
     assert "etcd is full" in cluster.condition("web").message
+
+
+LOST = Unavailable("the connection was lost")
+
+
+def settled(bind: Bind, *answers: Pod | ApiError | None) -> ApiError | None:
+    """What comes of it when the server says this in turn; every answer must be asked for."""
+    steps, left = settle(bind, LOST), list(answers)
+    wanted = next(steps)
+    while True:
+        try:
+            wanted = steps.send(None if isinstance(wanted, Sleep) else left.pop(0))
+        except StopIteration as stop:
+            assert not left
+            outcome: ApiError | None = stop.value
+            return outcome
+
+
+def seen(where: str = "", uid: str = "uid-1") -> Pod:
+    return pod("web", node=where, metadata={"uid": uid})
+
+
+BIND = Bind("default", "web", "uid-1", "node-1")
+
+
+def test_a_pod_that_somebody_else_placed_is_a_failure() -> None:
+    assert settled(BIND, seen("node-2")) is LOST
+
+
+def test_another_pod_of_the_name_is_not_ours_wherever_it_is() -> None:
+    assert isinstance(settled(BIND, seen("node-1", uid="uid-2")), NotFound)
+
+
+def test_a_conflict_means_that_the_first_binding_came_in_between() -> None:
+    assert settled(BIND, seen(), Conflict("already assigned"), seen("node-1")) is None
+
+
+def test_a_busy_server_is_asked_again() -> None:
+    assert settled(BIND, TooManyRequests("too many requests"), seen("node-1")) is None

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Any
 
-from stowplan.errors import ApiError, Conflict, Forbidden, NotFound, Unauthorized
+from stowplan.errors import ApiError, Conflict, NotFound
 from stowplan.framework.effects import Sleep
 from stowplan.objects.api import Bind, Get
 from stowplan.objects.kinds import POD
@@ -37,12 +37,12 @@ def settle(bind: Bind, answer: ApiError) -> Generator[Any, Any, ApiError | None]
         yield Sleep(pause_s)
         pause_s = min(2 * pause_s, LAST_PAUSE_S)
         found = yield Get(POD, bind.namespace, bind.name)
-        if is_unsure(found) or isinstance(found, Forbidden | Unauthorized):
-            # Nothing can be scheduled elsewhere either.  A server that has just started knows
-            # nobody's rights for a moment.
-            continue
-        if isinstance(found, ApiError):
+        if isinstance(found, NotFound):
             return found
+        if isinstance(found, ApiError):
+            # Nothing can be scheduled elsewhere either.  A server that has just started knows
+            # nobody's rights for a moment, and a busy one sends everybody away.
+            continue
         assert isinstance(found, Pod)
         if found.metadata.uid != bind.uid:
             return NotFound(f'pods "{bind.name}" not found')
