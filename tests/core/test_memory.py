@@ -240,17 +240,17 @@ def test_pods_of_which_no_two_are_alike_leave_nothing_behind_either() -> None:
     traffic.come_and_go(all_different(0, 2_000))
     before, before_mb = objects(), resident_mb()
 
-    traffic.come_and_go(all_different(2_000, 2_000))
+    traffic.come_and_go(all_different(2_000, 3_000))
 
     after, after_mb = objects(), resident_mb()
     settled(machine)
-    assert traffic.outcomes["bound"] > 3_600
+    assert traffic.outcomes["bound"] > 4_500
     framework = machine.frameworks["default-scheduler"]
     assert len(framework.kept) <= IDLE_MAX + kind_count() + 1
     assert len(machine.table.labels_kept) <= 256
     grown = {name: count - before[name] for name, count in after.items()}
-    # Hundreds, not thousands: how much of a bound is filled differs from moment to moment.
-    assert {name: count for name, count in grown.items() if count > 1_000} == {}
+    # How much of a bound is filled differs from moment to moment; one for each pod is a leak.
+    assert {name: count for name, count in grown.items() if count > 2_000} == {}
     assert after_mb - before_mb < 8
 
 
