@@ -370,6 +370,25 @@ def test_node_events(
     assert hint(made(World()), Resource.NODE, action, mine, old, new) == expected
 
 
+@pytest.mark.parametrize(
+    ("mine", "action", "old", "new", "expected"),
+    [
+        pytest.param(PLAIN, Action.ADD, None, B, Hint.QUEUE, id="any-new-node"),
+        pytest.param(PLAIN, NODE_LABEL, A, B, Hint.QUEUE, id="value-changed"),
+        pytest.param(PLAIN, NODE_LABEL, A, NO_ZONE, Hint.QUEUE, id="key-lost"),
+        pytest.param(PLAIN, NODE_LABEL, NO_ZONE, A, Hint.SKIP, id="key-gained"),
+        pytest.param(PLAIN, NODE_LABEL, A, A, Hint.SKIP, id="another-label"),
+        pytest.param(RUNNING_OTHER, NODE_LABEL, A, B, Hint.SKIP, id="nobody-keeps-it-away"),
+    ],
+)
+def test_node_events_for_a_pod_that_a_running_one_keeps_away(
+    mine: Pod, action: Action, old: Node | None, new: Node, expected: Hint
+) -> None:
+    """Found by simulation, seeds 22119 and 22803: upstream's hint does not look at these."""
+    world = World(*zoned(a="a"), HERMIT)
+    assert hint(made(world), Resource.NODE, action, mine, old, new) == expected
+
+
 # -- random clusters against the plain definition -----------------------------------------------
 
 Pairs = Counter[tuple[str, str]]

@@ -75,6 +75,7 @@ class InterPodAffinity:
     def __init__(self, args: Args, handle: Handle) -> None:
         self._hard_weight = args.hard_pod_affinity_weight
         self._ignore_existing = args.ignore_preferred_terms_of_existing_pods
+        self._nodes = handle.nodes
         self._objects = handle.objects
         self._namespaces = Namespaces(handle.objects)
         self._kinds = PodKinds()
@@ -279,14 +280,17 @@ class InterPodAffinity:
         if kind.affinity_error:
             return Hint.QUEUE
         after = new.metadata.labels or NO_LABELS
+        # Upstream looks at the pod's own terms only, and leaves the rest to the five-minute retry.
+        against = self._terms(kind).anti_affinity_against(kind, self._nodes)
         if old is None:
-            helps = bool(kind.required_anti_affinity) or any(
+            helps = bool(kind.required_anti_affinity or against) or any(
                 term.topology_key in after for term in kind.required_affinity
             )
             return Hint.QUEUE if helps else Hint.SKIP
         before = old.metadata.labels or NO_LABELS
         liked = {term.topology_key for term in kind.required_affinity}
         disliked = {term.topology_key for term in kind.required_anti_affinity}
+        disliked |= {query.topology_key for query in against}
         helps = any(key in after and before.get(key) != after[key] for key in liked) or any(
             key in before and before[key] != after.get(key) for key in disliked
         )
