@@ -85,7 +85,7 @@ CYCLES_PER_TURN = 64
 """Decisions before others (the API server in this process, timers) get their chance."""
 
 
-CYCLES_PER_BATCH = 16
+CYCLES_PER_BATCH = 32
 """Decisions whose effects are sent together."""
 
 
