@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from stowplan.cluster.port import ListOptions
 from stowplan.objects.api import Bind
-from stowplan.objects.coordination import Lease
-from stowplan.objects.kinds import LEASE
+from stowplan.objects.coordination import Event, Lease
+from stowplan.objects.kinds import EVENT, LEASE
 from stowplan.runtime.lifecycle import BROKEN, RELEASE_S
 from tests.builders import node, pod
 from tests.core.harness import is_a
@@ -116,6 +117,29 @@ def test_what_happened_last_is_told_before_the_end() -> None:
 
     assert only.ended == [0]
     assert only.recorder.pending == 0
+
+
+def test_who_leads_is_told_on_the_lease() -> None:
+    world = World(node("n"))
+    leader = world.replica("a")
+    world.replica("b")
+    leader.replica.stop()
+    world.clock.advance(5.0)
+
+    events, _ = world.store.select(EVENT, ListOptions(namespace="kube-system"))
+    told = [event for event, _ in events if isinstance(event, Event)]
+    assert sorted(event.note for event in told) == [
+        "a became leader",
+        "a stopped leading",
+        "b became leader",
+    ]
+    for event in told:
+        about = event.regarding
+        assert about is not None
+        assert (event.type, event.reason) == ("Normal", "LeaderElection")
+        assert event.reporting_controller == "default-scheduler"
+        assert (about.api_version, about.kind) == ("coordination.k8s.io/v1", "Lease")
+        assert about.name == "kube-scheduler"
 
 
 def test_events_that_nobody_takes_delay_the_end_only_so_much() -> None:

@@ -73,6 +73,11 @@ class LeaderElector:
         return (self._observed.holder_identity or "") if self._observed is not None else ""
 
     @property
+    def lease(self) -> Lease | None:
+        """As last seen or written."""
+        return self._lease
+
+    @property
     def overdue_s(self) -> float:
         """How long ago the lease that we still go by has run out."""
         if not self.is_leader:

@@ -12,6 +12,7 @@ from stowplan.core.extender import CallExtender, ExtenderAnswer
 from stowplan.errors import ApiError
 from stowplan.objects.api import Request
 from stowplan.objects.base import KubeObject
+from stowplan.objects.coordination import Lease
 from stowplan.objects.pod import Pod
 
 
@@ -75,7 +76,7 @@ class AskExtender(Struct, frozen=True):
 class RecordEvent(Struct, frozen=True):
     """Tell the cluster's users what happened: an Event object, written when there is time."""
 
-    regarding: Pod
+    regarding: Pod | Lease
     type: str
     reason: str
     action: str

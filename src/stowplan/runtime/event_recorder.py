@@ -17,8 +17,8 @@ from stowplan.cluster.port import Answer, Cluster, Create, Patch
 from stowplan.core.messages import RecordEvent
 from stowplan.errors import ApiError
 from stowplan.objects.base import ObjectMeta, ObjectReference
-from stowplan.objects.coordination import Event
-from stowplan.objects.kinds import EVENT
+from stowplan.objects.coordination import Event, Lease
+from stowplan.objects.kinds import EVENT, KIND_BY_STRUCT
 from stowplan.objects.pod import Pod
 from stowplan.objects.times import format_micro_time
 
@@ -155,11 +155,11 @@ def _key(event: RecordEvent) -> _Key:
     return (event.type, event.action, event.reason, event.controller, regarding, related)
 
 
-def _reference(pod: Pod) -> ObjectReference:
-    metadata = pod.metadata
+def _reference(thing: Pod | Lease) -> ObjectReference:
+    metadata, kind = thing.metadata, KIND_BY_STRUCT[type(thing)]
     return ObjectReference(
-        api_version="v1",
-        kind="Pod",
+        api_version=kind.api_version,
+        kind=kind.name,
         namespace=metadata.namespace,
         name=metadata.name,
         uid=metadata.uid,

@@ -24,6 +24,7 @@ from stowplan.clock import Clock
 from stowplan.cluster.leader_election import ElectionConfig, LeaderElector
 from stowplan.cluster.port import Cluster
 from stowplan.cluster.reflector import CallLater
+from stowplan.core.messages import RecordEvent
 from stowplan.errors import InternalError
 from stowplan.runtime.driver import Driver
 from stowplan.runtime.event_recorder import EventRecorder
@@ -141,9 +142,20 @@ class Replica:
         self._phase = _Phase.LEADING
         if self.elector is not None:
             self._log.info(1, "Successfully acquired lease")
+            self._tell("Acquire", "became leader")
         if self._delay_cache:
             self._driver.start()
         self._driver.active = True
+
+    def _tell(self, action: str, what: str) -> None:
+        """An event on the lease, where there is one."""
+        lease = self.elector.lease if self.elector is not None else None
+        if lease is None:
+            return
+        note = f"{lease.spec.holder_identity} {what}"
+        profile = self._driver.machine.config.profiles[0].scheduler_name
+        event = RecordEvent(lease, "Normal", "LeaderElection", action, note, profile)
+        self._recorder.record(event)
 
     def _lost(self) -> None:
         if self._phase is _Phase.RELEASING:
@@ -169,6 +181,7 @@ class Replica:
         if self._phase is not _Phase.DRAINING:
             return
         self._phase = _Phase.REPORTING
+        self._tell("Release", "stopped leading")
         self._recorder.on_empty = self._reported
         self._recorder.flush(pressed=False)
         if not self._recorder.pending:
