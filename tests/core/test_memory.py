@@ -7,8 +7,12 @@ warm-up comes first: logs of bounded length are full, and kinds of pods have bee
 from __future__ import annotations
 
 import gc
+import os
+import subprocess
+import sys
 from collections import Counter, OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import wraps
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -122,6 +126,39 @@ class Traffic:
 _SCHEDULE_NEXT = ScheduleNext()
 
 
+ALONE = "STOWPLAN_TEST_ALONE"
+
+
+def alone(test: Callable[[], None]) -> Callable[[], None]:
+    """Run the test in a process of its own: what is counted is the whole process."""
+
+    @wraps(test)
+    def run() -> None:
+        if ALONE in os.environ:
+            test()
+            return
+        command = [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "-p",
+            "no:randomly",
+            "-p",
+            "no:cacheprovider",
+        ]
+        done = subprocess.run(
+            [*command, f"{__file__}::{test.__name__}"],
+            env={**os.environ, ALONE: "1"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout[-4000:]
+
+    return run
+
+
 def objects() -> Counter[str]:
     gc.collect()
     return Counter(type(thing).__qualname__ for thing in gc.get_objects())
@@ -170,6 +207,7 @@ def replicas(first: int, count: int) -> Iterator[Pod]:
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
+@alone
 def test_a_hundred_thousand_pods_leave_nothing_behind() -> None:
     machine = new_machine(nodes=10)
     traffic = Traffic(machine)
@@ -232,6 +270,7 @@ _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
+@alone
 def test_pods_of_which_no_two_are_alike_leave_nothing_behind_either() -> None:
     """What is kept per kind of pod is bounded by the kinds there are, not by those there were."""
     machine = new_machine(nodes=10)
@@ -267,6 +306,7 @@ def passing_nodes(first: int, count: int) -> Iterator[Node]:
         )
 
 
+@alone
 def test_nodes_that_come_and_go_leave_nothing_behind() -> None:
     machine = new_machine(nodes=2)
     traffic = Traffic(machine)
