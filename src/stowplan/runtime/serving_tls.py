@@ -151,10 +151,9 @@ def _kept_pair(directory: Path, names: list[str], now_s: float) -> tuple[Path, P
     pair = self_signed(names, now_s)
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        cert.write_bytes(pair.cert)
-        key.touch(mode=0o600)
-        os.chmod(key, 0o600)
-        key.write_bytes(pair.key)
+        # The certificate last: who sees it can use it.
+        _write(key, pair.key, mode=0o600)
+        _write(cert, pair.cert, mode=0o644)
     except OSError as error:
         raise InputError(
             f"cannot write a certificate: {error.strerror}",
@@ -162,6 +161,18 @@ def _kept_pair(directory: Path, names: list[str], now_s: float) -> tuple[Path, P
             hint="without --cert-dir the certificate stays in memory",
         ) from None
     return cert, key
+
+
+def _write(path: Path, content: bytes, *, mode: int) -> None:
+    """All of it or nothing, whenever somebody looks."""
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)
 
 
 def _believe(context: ssl.SSLContext, authorities: Path) -> None:
