@@ -104,11 +104,11 @@ def _schedulable(world: World, process: Process) -> Iterable[str]:
 
 
 def _lost_events(world: World) -> Iterable[str]:
-    """Where no call fails and nobody crashes, every binding that was announced can be read of."""
+    """Where no call fails and nobody is cut short, each announced binding can be read of."""
     weather = world.weather
     if weather.refused or weather.lost or weather.late or weather.conflicts:
         return
-    if weather.crash_period_s or weather.crash_at_call or weather.replicas > 1:
+    if weather.crash_period_s or weather.crash_at_call or weather.replicas > 1 or world.cut_short:
         return
     written = {
         event.regarding.uid

@@ -110,12 +110,16 @@ class Process:
             call_later=self._call_later,
             random=self.random,
             log=Log(clock, stream=StringIO()),
-            on_end=lambda code: self.end(f"exit code {code}"),
+            on_end=self._exit,
             election=self._election(),
             abandon=self.line.cut,
         )
         self._events_since_check = 0
         self._doubts = Random(f"{world.seed}/{name}/doubts")
+
+    def _exit(self, code: int) -> None:
+        self.world.cut_short |= code != 0
+        self.end(f"exit code {code}")
 
     def _election(self) -> Election | None:
         if self.world.weather.replicas == 1:

@@ -61,6 +61,8 @@ class World:
         self._clocks = [self._host_clock() for _ in range(self.weather.replicas)]
         self._process_count = 0
         self._lines: list[Line] = []
+        self.cut_short = False
+        """A process ended at once, asked twice or its lease lost: what it had to tell is gone."""
         self.announced: dict[str, str] = {}
         """Pods whose binding was announced with an event: uid -> `namespace/name`."""
         self.bindings = Bindings(self)
