@@ -141,8 +141,8 @@ class FailureHandler:
         """A victim that ended while the preemptor was held back did not wake it: now it may."""
         machine, uid = self._machine, preemption.preemptor.uid
         for victim in preemption.victims:
-            known = machine.pods.get(victim.key)
-            if known is None or known.uid != victim.uid:
+            # Or whose binding failed: its end is then the end of a pod without a node.
+            if machine.cache.pod(victim.uid) is None:
                 machine.queue.move_all(
                     _VICTIM_GONE, victim.pod, None, lambda other: other.uid == uid
                 )
