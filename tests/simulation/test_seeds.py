@@ -18,3 +18,11 @@ def test_nothing_is_lost_whatever_happens(first: int) -> None:
         outcome = simulate(seed)
         if outcome.problem:
             pytest.fail(outcome.text, pytrace=False)
+
+
+@pytest.mark.parametrize("seed", [22119, 22803, 31381, 34712])
+def test_a_seed_that_found_something_once_finds_nothing_now(seed: int) -> None:
+    """See docs/reliability.md."""
+    outcome = simulate(seed)
+    if outcome.problem:
+        pytest.fail(outcome.text, pytrace=False)
