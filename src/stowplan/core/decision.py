@@ -123,8 +123,6 @@ class Decision(Struct):
     """A plugin, an extender or the scheduler itself failed."""
     gated: bool = False
     """Kept out of the queue (by `unschedulable_plugins`), so no node was looked at."""
-    plugin_scores: dict[str, int] = field(default_factory=dict)
-    """The chosen node's weighted score per plugin."""
     detail: Detail | None = None
 
     @property

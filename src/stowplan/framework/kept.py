@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from stowplan.framework.cycle import Cycle
 from stowplan.framework.errors import filter_failed
 from stowplan.framework.one_by_one import filter_rows, score_one_by_one
-from stowplan.framework.plan import Plan
+from stowplan.framework.plan import Plan, is_node_only, normalizes
 from stowplan.framework.status import Code, NodeMask, Rows, Scores, Status, Verdict
 from stowplan.framework.timing import SUCCESS, Recorder
 from stowplan.state.node_info import NodeInfo
@@ -87,7 +87,7 @@ class _Layer:
         self._weights = weights
         self._one_filters = [_Filter(n, plugin.name, plugin.filter_node) for n, plugin in filters]
         self._one_scores = [
-            _Score(p.name, 0 if _normalizes(p) else weights[p.name], p.score_node) for p in scores
+            _Score(p.name, 0 if normalizes(p) else weights[p.name], p.score_node) for p in scores
         ]
         self.seen = -1
         """The version of the table (below: of its node objects) these answers are true for."""
@@ -98,7 +98,7 @@ class _Layer:
         self.reasons: dict[int, list[str]] = {number: [] for number, _ in filters}
         """Per filter, what the bits of `why` stand for."""
         self.raw: dict[str, Scores] = {plugin.name: np.zeros(0, np.int64) for plugin in scores}
-        self.has_raw = {plugin.name: False for plugin in scores if _normalizes(plugin)}
+        self.has_raw = {plugin.name: False for plugin in scores if normalizes(plugin)}
         """Of plugins that normalise: False while their raw scores are 0 on every node."""
         self.sum: Scores = np.zeros(0, np.int64)
         """Weighted sum of the scores that need no normalising, of the layer below included."""
@@ -232,8 +232,10 @@ class NodeOnlyAnswers:
     __slots__ = ("layer",)
 
     def __init__(self, plan: Plan, weights: dict[str, int]) -> None:
-        filters = [(number, plugin) for number, plugin in plan.local_filters if _node_only(plugin)]
-        scores = [plugin for plugin in plan.local_scores if _node_only(plugin)]
+        filters = [
+            (number, plugin) for number, plugin in plan.local_filters if is_node_only(plugin)
+        ]
+        scores = [plugin for plugin in plan.local_scores if is_node_only(plugin)]
         self.layer = _Layer(filters, scores, weights)
 
     def refresh(
@@ -261,8 +263,8 @@ class LocalAnswers:
     __slots__ = ("_below", "_layer", "_passed_rows", "passed")
 
     def __init__(self, plan: Plan, weights: dict[str, int], below: NodeOnlyAnswers) -> None:
-        filters = [(n, plugin) for n, plugin in plan.local_filters if not _node_only(plugin)]
-        scores = [plugin for plugin in plan.local_scores if not _node_only(plugin)]
+        filters = [(n, plugin) for n, plugin in plan.local_filters if not is_node_only(plugin)]
+        scores = [plugin for plugin in plan.local_scores if not is_node_only(plugin)]
         self._below = below
         self._layer = _Layer(filters, scores, weights, below.layer)
         self.passed: NodeMask = np.zeros(0, np.bool_)
@@ -391,14 +393,6 @@ class KeptAnswers:
     def clear(self) -> None:
         self._answers.clear()
         self._node_only.clear()
-
-
-def _node_only(plugin: Any) -> bool:
-    return getattr(plugin, "node_only", False)
-
-
-def _normalizes(plugin: Any) -> bool:
-    return hasattr(plugin, "normalize_scores")
 
 
 def _note(recorder: Recorder, plugin: str, point: str, started_s: float) -> float:

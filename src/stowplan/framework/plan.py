@@ -67,3 +67,12 @@ class Plan:
     tally: Tally
     score_error: PluginFailed | None
     """A node-local PreScore that fails: an error once there are nodes to score, not before."""
+
+
+def is_node_only(plugin: Any) -> bool:
+    """Whether the plugin reads the node object alone, never the pods on it."""
+    return getattr(plugin, "node_only", False)
+
+
+def normalizes(plugin: Any) -> bool:
+    return hasattr(plugin, "normalize_scores")

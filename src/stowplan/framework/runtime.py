@@ -29,7 +29,7 @@ from stowplan.framework.handle import Handle
 from stowplan.framework.kept import KeptAnswers, LocalAnswers
 from stowplan.framework.nominations import KeptNominations
 from stowplan.framework.one_by_one import filter_one_by_one, score_one_by_one
-from stowplan.framework.plan import Plan, PreFilterStep, Tally
+from stowplan.framework.plan import Plan, PreFilterStep, Tally, is_node_only, normalizes
 from stowplan.framework.plugin import PluginSet, PreFilterExtensions, PreFilterResult
 from stowplan.framework.status import (
     MAX_NODE_SCORE,
@@ -112,15 +112,15 @@ class Framework:
         return Plan(
             self.handle.nodes.node_count,
             signature,
-            tuple(part for p, part in zip(self._signed, signature, strict=True) if _node_only(p)),
+            tuple(part for p, part in zip(self._signed, signature, strict=True) if is_node_only(p)),
             frozenset(skipped),
             tuple(steps),
             {p.name: cycle.data[p.name] for p in self._signed if p.name in cycle.data},
             tuple((n, plugin) for n, plugin in filters if id(plugin) in signed),
             tuple((n, plugin) for n, plugin in filters if id(plugin) not in signed),
             local_scores,
-            tuple((p.name, weights[p.name]) for p in local_scores if not _normalizes(p)),
-            tuple(p for p in local_scores if _normalizes(p)),
+            tuple((p.name, weights[p.name]) for p in local_scores if not normalizes(p)),
+            tuple(p for p in local_scores if normalizes(p)),
             cluster_scores,
             self._tally(skipped, (*local_scores, *cluster_scores)),
             score_error,
@@ -566,14 +566,6 @@ def _nothing_left(names: list[str]) -> Status:
 
 def _named(status: Status, plugin: str) -> Status:
     return Status(status.code, status.reasons, plugin)
-
-
-def _node_only(plugin: Any) -> bool:
-    return getattr(plugin, "node_only", False)
-
-
-def _normalizes(plugin: Any) -> bool:
-    return hasattr(plugin, "normalize_scores")
 
 
 def _is_skip(answer: PreFilterResult | Status | None) -> bool:
