@@ -133,3 +133,23 @@ def test_a_plugin_is_at_the_points_whose_methods_it_has(
     plugin = make_plugin("Mine", **dict.fromkeys(methods, filter_node))
 
     assert points_of(plugin) == points
+
+
+def test_a_pod_that_cannot_be_ordered_comes_last_and_stops_nobody() -> None:
+    def sort_key(self: Any, pod: Any, timestamp_s: float) -> str:
+        if pod.key.endswith("odd"):
+            raise ValueError("an odd pod")
+        return str(pod.key)
+
+    enabled = [{"name": name} for name in ("Mine", "DefaultBinder")]
+    multi_point = {"disabled": [{"name": "*"}], "enabled": enabled}
+    cluster = Cluster(
+        node("node-1"),
+        plugins=(make_plugin("Mine", sort_key=sort_key),),
+        profile={"plugins": {"multiPoint": multi_point}},
+    )
+
+    cluster.add(pod("odd"), pod("b"), pod("a"))
+
+    assert [name for name, _ in cluster.binds][-1] == "odd"
+    assert {name for name, _ in cluster.binds} == {"a", "b", "odd"}

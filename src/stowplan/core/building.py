@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from stowplan.config import SchedulerConfig
 from stowplan.core.algorithm import Algorithm, TieBreak
@@ -31,8 +31,16 @@ def make_queue(
     def plugin_error(plugin: str, point: str, pod: PodInfo, cause: Exception) -> None:
         machine.log.plugin_error(plugin, point, cause)
 
+    def sort_key(pod: PodInfo, timestamp_s: float) -> tuple[int, Any]:
+        try:
+            return 0, sort.sort_key(pod, timestamp_s)
+        except Exception as cause:
+            # A pod that cannot be ordered comes last: it is neither lost nor holds up the others.
+            machine.log.plugin_error(getattr(sort, "name", ""), "QueueSort", cause)
+            return 1, timestamp_s
+
     return SchedulingQueue(
-        sort.sort_key,
+        sort_key,
         lambda: machine.stepper.now_s,
         profiles,
         initial_backoff_s=config.pod_initial_backoff_seconds,
