@@ -9,7 +9,7 @@ WORKERS ?= auto
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format e2e simulate bench bench-check clean distclean
+.PHONY: help setup demo test check audit format e2e simulate load soak bench bench-check clean distclean
 
 help: ## list the verbs
 	@echo "usage: make VERB"
@@ -30,16 +30,25 @@ check: setup ## format, lint, types, and the order of the rooms
 	$(BIN)/mypy src
 	$(BIN)/lint-imports --no-logo
 
+audit: setup ## known vulnerabilities in the locked dependencies, where PyPI can be asked
+	@$(BIN)/python -m tests.house.audit
+
 format: setup ## format the code and fix what ruff can fix
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
 e2e: setup ## run real processes against real API servers (kube-apiserver is built once, 10 minutes)
 	@$(BIN)/python -m tests.e2e.build_control_plane
-	$(BIN)/pytest -q -p no:randomly -n 2 -m e2e $(ARGS) tests/e2e
+	$(BIN)/pytest -q -p no:randomly -n 2 -m e2e $(ARGS) tests/e2e tests/load
 
 simulate: setup ## run simulations; SEEDS=1000 runs that many, SEED=7 shows one step by step
 	@$(BIN)/python -m tests.simulation $(if $(SEED),$(SEED) --trace,--seeds $(or $(SEEDS),200)) $(ARGS)
+
+load: setup ## hundreds of clients on one API server, half of them slow or hostile, for a minute
+	@$(BIN)/python -m tests.load $(ARGS)
+
+soak: setup ## half an hour of churn: does the memory stay flat?
+	@$(BIN)/python -m tests.load.soak $(ARGS)
 
 bench: setup ## measure the speed, and print it beside the goals
 	@$(BIN)/stowplan bench $(ARGS)

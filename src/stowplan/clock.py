@@ -24,8 +24,7 @@ class Clock(Protocol):
 
 
 class RealClock:
-    def now(self) -> float:
-        return time.time()
+    now = staticmethod(time.time)  # Asked ten times for each pod: no function of ours in between.
 
 
 class SteadyClock:

@@ -558,6 +558,7 @@ def test_an_invalid_pod_is_refused_with_its_causes(spec: Any, field: str, text: 
         ),
         (PRIORITY_CLASS, {"value": 2_000_000_000}, "maximum allowed value"),
         (DEPLOYMENT, {"spec": {"template": WORKLOAD["template"]}}, "spec.selector: Required value"),
+        (DAEMON_SET, {"spec": {"template": WORKLOAD["template"]}}, "spec.selector: Required value"),
         (
             DEPLOYMENT,
             {"spec": {**WORKLOAD, "selector": {"matchLabels": {"a": "other"}}}},

@@ -42,10 +42,10 @@ def test_a_pod_is_placed_once_however_often_it_is_seen() -> None:
     told: list[Pod] = []
     tally.on_placed.append(told.append)
 
-    tally.apply(event("ADDED", pod("a")))
+    tally.apply([event("ADDED", pod("a"))])
     assert tally.placed_count == 0
     for _ in range(3):
-        tally.apply(event("MODIFIED", pod("a", "node")))
+        tally.apply([event("MODIFIED", pod("a", "node"))])
 
     assert tally.placed_count == len(told) == 1
     assert not tally.waiting
@@ -68,8 +68,8 @@ def play(stage: Stage, engine: VirtualTime, steps: Any) -> list[Exception | None
 
 
 def test_nobody_waits_for_a_pod_that_is_gone(stage: Stage, engine: VirtualTime) -> None:
-    stage.tally.apply(event("ADDED", pod("a")))
-    engine.call_later(1.0, lambda: stage.tally.apply(event("DELETED", pod("a"))))
+    stage.tally.apply([event("ADDED", pod("a"))])
+    engine.call_later(1.0, lambda: stage.tally.apply([event("DELETED", pod("a"))]))
     before_s = engine.clock.now()
 
     assert play(stage, engine, stage.wait_placed(["uid-a"])) == [None]
@@ -81,7 +81,7 @@ def test_waiting_ends_with_a_complaint_that_names_the_pods(
     stage: Stage, engine: VirtualTime
 ) -> None:
     for name in ("b", "a", "c", "d"):
-        stage.tally.apply(event("ADDED", pod(name)))
+        stage.tally.apply([event("ADDED", pod(name))])
     stage.explain = {"n/a": "no room"}.__getitem__
 
     (error,) = play(stage, engine, stage.wait_placed([f"uid-{name}" for name in "abcd"]))

@@ -64,6 +64,10 @@ UPSTREAM = {
     "--vmodule": "",
     "--logging-format": "text",
     "--log-flush-frequency": "5s",
+    "--log-json-info-buffer-size": "0",
+    "--log-json-split-stream": False,
+    "--log-text-info-buffer-size": "0",
+    "--log-text-split-stream": False,
     "--show-hidden-metrics-for-version": "",
     "--disabled-metrics": (),
     "--allow-metric-labels": (),
@@ -201,6 +205,39 @@ def test_flags_of_the_port(started: list[RunOptions]) -> None:
     assert (found.auth.allowed_cache_s, found.auth.denied_cache_s) == (10.0, 0.0)
 
 
+def test_flags_about_metrics(started: list[RunOptions], tmp_path: Path) -> None:
+    lists = tmp_path / "lists.yaml"
+    lists.write_text('"m,a": "1"\n')
+
+    found = options(
+        started,
+        "--disabled-metrics=a,b",
+        "--disabled-metrics=c",
+        "--allow-metric-labels=m,a=1,2",
+        '--allow-metric-labels="m,b=3,4","n,a=5"',
+        "--show-hidden-metrics-for-version=1.35",
+    )
+    of_file = options(started, f"--allow-metric-labels-manifest={lists}")
+
+    assert found.metric_choice.disabled == {"a", "b", "c"}
+    assert found.metric_choice.allowed == {
+        "m": {"a": {"1", "2"}, "b": {"3", "4"}},
+        "n": {"a": {"5"}},
+    }
+    assert found.without_effect == []
+    assert found.flags["disabled-metrics"] == "a,b,c"
+    assert of_file.metric_choice.allowed == {"m": {"a": {"1"}}}
+
+
+def test_a_list_given_again_is_added_to(started: list[RunOptions]) -> None:
+    """The first one replaces the default, as in Go."""
+    flag = "--authorization-always-allow-paths"
+
+    found = options(started, f"{flag}=/healthz,/livez", f"{flag}=/metrics").serving.auth
+
+    assert found.always_allowed == ("/healthz", "/livez", "/metrics")
+
+
 def test_flags_of_ours(started: list[RunOptions]) -> None:
     found = options(
         started,
@@ -239,6 +276,52 @@ def test_the_configuration_can_be_written_in_full(tmp_path: Path) -> None:
     assert written.profiles == load_config(None).profiles
 
 
+PLUGINS = "initializing profiles: creating profile for scheduler name default-scheduler: "
+EXTENDERS = "couldn't build extenders: "
+
+
+@pytest.mark.parametrize("flags", [[], ["--write-config-to=/dev/null"]], ids=["run", "write"])
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (
+            "profiles: [{plugins: {score: {enabled: [{name: Foo}]}}}]",
+            f'{PLUGINS}ScorePlugin "Foo" does not exist',
+        ),
+        (
+            "profiles: [{plugins: {bind: {disabled: [{name: '*'}]}}}]",
+            f"{PLUGINS}at least one bind plugin is needed",
+        ),
+        (
+            "extenders: [{urlPrefix: x, tlsConfig: {insecure: true, caData: Y2E=}}]",
+            f"{EXTENDERS}specifying a root certificates file with the insecure flag is not allowed",
+        ),
+        (
+            "extenders: [{urlPrefix: x, enableHTTPS: true, tlsConfig: {caFile: /nowhere/ca}}]",
+            f"{EXTENDERS}cannot be read: No such file or directory",
+        ),
+    ],
+)
+def test_what_cannot_be_built_is_refused_before_anything_starts(
+    tmp_path: Path, text: str, problem: str, flags: list[str]
+) -> None:
+    file = tmp_path / "s.yaml"
+    file.write_text(HEAD + text)
+
+    result = invoke(f"--config={file}", "--master=http://127.0.0.1:1", *flags)
+
+    assert result.exit_code == 2
+    assert problem in result.stderr.splitlines()[0]
+
+
+def test_a_configuration_that_cannot_be_written_is_said_so() -> None:
+    result = invoke("--write-config-to=/nowhere/full.yaml")
+
+    assert result.exit_code == 2
+    problem = "/nowhere/full.yaml: cannot be written: No such file or directory"
+    assert result.stderr == f"error: {problem}\n"
+
+
 @pytest.mark.parametrize(
     ("args", "problem"),
     [
@@ -253,6 +336,10 @@ def test_the_configuration_can_be_written_in_full(tmp_path: Path) -> None:
         (["--kubeconfig=/nowhere/k"], "/nowhere/k: cannot be read: No such file or directory"),
         (["--config=/nowhere/c"], "open /nowhere/c: no such file or directory"),
         (["--plugin-path=/nowhere/p"], "/nowhere/p: does not exist"),
+        (["--allow-metric-labels=a"], "a must be formatted as key=value"),
+        (["--allow-metric-labels=a=1"], "must have keys with format `metricName,labelName`"),
+        (["--disabled-metrics=a-b"], 'must be fully qualified metric names matching "^'),
+        (["--show-hidden-metrics-for-version=1.36"], "must be omitted or have the value '1.35'"),
         (
             ["--leader-elect-renew-deadline=2s"],
             "renewDeadline must be greater than retryPeriod*JitterFactor",

@@ -397,39 +397,6 @@ async def test_calls_that_time_out_leave_room_for_others() -> None:
         assert await answer_to(client, BIND) is None
 
 
-async def test_through_a_proxy() -> None:
-    async with loopback(answers({}, 201)) as server:
-        asked: list[bytes] = []
-
-        async def relay(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            asked.append(await reader.readuntil(b"\r\n\r\n"))
-            writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
-            there, to_there = await asyncio.open_connection("127.0.0.1", server.port)
-            await asyncio.gather(_pump(reader, to_there), _pump(there, writer))
-
-        proxy = await asyncio.start_server(relay, "127.0.0.1", 0)
-        port = proxy.sockets[0].getsockname()[1]
-        async with client_of(server, proxy=f"http://127.0.0.1:{port}") as client:
-            assert await answer_to(client, BIND) is None
-        proxy.close()
-        await proxy.wait_closed()
-    assert asked[0].startswith(f"CONNECT 127.0.0.1:{server.port} HTTP/1.1\r\n".encode())
-
-
-async def test_a_proxy_that_refuses() -> None:
-    refusing = loopback(says(b"HTTP/1.1 407 Proxy Authentication Required\r\n\r\n"))
-    async with refusing as proxy, client_of("http://10.0.0.1:1", proxy=proxy.url) as client:
-        error = await answer_to(client, BIND)
-
-    assert "the proxy refused: HTTP/1.1 407 Proxy Authentication Required" in error.message
-
-
-async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    while data := await reader.read(65536):
-        writer.write(data)
-    writer.close()
-
-
 # -- lists ------------------------------------------------------------------------------------
 
 

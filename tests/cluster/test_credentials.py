@@ -173,6 +173,23 @@ async def test_a_plugin_that_fails(connection: Connection, problem: str) -> None
     assert "secret" not in str(caught.value)
 
 
+@pytest.mark.parametrize("token", ["a b", "a\nX-Other: b", "a\r\n\r\nGET /", "euro\u20ac", "\x7f"])
+async def test_a_token_that_cannot_be_sent(token: str, tmp_path: Path) -> None:
+    """Above all nothing that would end its header, and begin another."""
+    path = tmp_path / "token"
+    path.write_text(token)
+    connections = (
+        Connection(server="x", token=token, source="kubeconfig"),
+        Connection(server="x", token_file=str(path)),
+        python(f"import json; print(json.dumps({{'status': {{'token': {token!r}}}}}))"),
+    )
+    for connection in connections:
+        with pytest.raises(InputError, match="holds characters that cannot be sent") as caught:
+            await headers(Credentials(connection, VirtualClock()))
+        assert token not in str(caught.value)
+        assert caught.value.where
+
+
 async def test_the_client_asks_for_a_new_token_when_the_server_refuses_the_old(
     tmp_path: Path,
 ) -> None:

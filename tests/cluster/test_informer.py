@@ -136,7 +136,7 @@ def test_an_old_event_does_not_bring_the_dead_back(world: World) -> None:
     delete(world.store, POD, "p", 0)
     world.cluster.deliver()
 
-    world.informer.apply(WatchEvent("ADDED", pod, pod.metadata.resource_version))
+    world.informer.apply([WatchEvent("ADDED", pod, pod.metadata.resource_version)])
 
     assert len(world.informer) == 0
     assert len(world.told) == 2
@@ -181,8 +181,8 @@ def test_another_object_of_the_same_name_is_a_delete_and_an_add(world: World) ->
     world.cluster.deliver()
     meta = replace(pod.metadata, uid="another", resource_version="999")
 
-    world.informer.apply(WatchEvent("MODIFIED", replace(pod, metadata=meta), "999"))
-    world.informer.apply(WatchEvent("DELETED", pod, "1000"))
+    world.informer.apply([WatchEvent("MODIFIED", replace(pod, metadata=meta), "999")])
+    world.informer.apply([WatchEvent("DELETED", pod, "1000")])
 
     assert world.told == [
         ("add", "p"),
@@ -197,7 +197,7 @@ def test_a_deletion_of_something_unknown_is_nothing(world: World) -> None:
     delete(world.store, POD, "p")
     world.informer.start()
 
-    world.informer.apply(WatchEvent("DELETED", pod, "999"))
+    world.informer.apply([WatchEvent("DELETED", pod, "999")])
 
     assert world.told == []
 
@@ -207,7 +207,7 @@ def test_versions_that_are_no_numbers_are_taken_as_they_come(world: World) -> No
     pod = create_pod(world.store, "p")
     for version in ("x", "y", "y"):
         changed = replace(pod, metadata=replace(pod.metadata, resource_version=version))
-        world.informer.apply(WatchEvent("MODIFIED", changed, version))
+        world.informer.apply([WatchEvent("MODIFIED", changed, version)])
 
     assert world.told == [("add", "p"), ("update", "p")]
 
@@ -219,7 +219,7 @@ def test_a_server_that_was_set_back_is_believed_after_a_new_list(world: World) -
 
     world.informer.replace([], "2")
     again = replace(pod, metadata=replace(pod.metadata, uid="another", resource_version="3"))
-    world.informer.apply(WatchEvent("ADDED", again, "3"))
+    world.informer.apply([WatchEvent("ADDED", again, "3")])
 
     assert world.told == [("add", "p"), ("delete", "p", "unknown"), ("add", "p")]
 
@@ -283,3 +283,31 @@ def test_that_the_first_list_is_in_is_told_once_and_after_it(count: int) -> None
 
     world.lose_the_history()
     assert told.count("synced") == 1
+
+
+def test_a_callback_that_fails_costs_no_other_event() -> None:
+    """Three at once, and it fails at the second: nothing is told twice, the third is told."""
+    world = World()
+    told: list[str] = []
+
+    def fail_once(thing: KubeObject) -> None:
+        told.append(thing.name)
+        if thing.name == "b":
+            raise ValueError("broken")
+
+    informer = Informer(
+        world.store,
+        POD,
+        InformerHandlers(on_add=fail_once),
+        clock=world.clock,
+        call_later=world.clock.at,
+        random=Random(0),
+    )
+    informer.start()
+    with world.store.batch():
+        for name in "abc":
+            create_pod(world.store, name)
+    world.clock.run()
+
+    assert told == ["a", "b", "c"]
+    assert [thing.name for thing in informer.list()] == ["a", "b", "c"]

@@ -199,7 +199,7 @@ def test_secrets_are_not_shown(folder: Path) -> None:
             ),
             "exclude each other",
         ),
-        (config(cluster={"proxy-url": "socks5://p:1"}), "is not http://"),
+        (config(cluster={"proxy-url": "socks5://p:1"}), "proxies of the sort 'socks5'"),
         (config(user={"client-certificate-data": "QQ=="}), "client-key is missing"),
         (config(user={"client-key-data": "QQ=="}), "client-certificate is missing"),
         (config(user={"auth-provider": {"name": "gcp"}}), "use an exec credential plugin"),
@@ -219,3 +219,47 @@ def test_a_missing_file_is_named(folder: Path) -> None:
         load_connection(str(folder / "nope"), environment={})
 
     assert str(caught.value) == f"{folder / 'nope'}: cannot be read: No such file or directory"
+
+
+# -- proxies ----------------------------------------------------------------------------------
+
+BY_ENVIRONMENT = {"HTTPS_PROXY": "http://env:1", "NO_PROXY": "direct"}
+
+
+def test_the_proxy_of_the_file_wins_over_the_environment(folder: Path) -> None:
+    """And is used whatever NO_PROXY says, which is about the environment's."""
+    file = write(folder / "a", config("https://direct", cluster={"proxy-url": "http://file:1"}))
+
+    assert load_connection(file, environment=BY_ENVIRONMENT).proxy == "http://file:1"
+
+
+@pytest.mark.parametrize(
+    ("server", "proxy"), [("https://other", "http://env:1"), ("https://direct", "")]
+)
+def test_without_one_the_environment_is_asked(folder: Path, server: str, proxy: str) -> None:
+    file = write(folder / "a", config(server))
+
+    assert load_connection(file, environment=BY_ENVIRONMENT).proxy == proxy
+    assert load_connection(master=server, environment=BY_ENVIRONMENT).proxy == proxy
+
+
+def test_a_proxy_of_a_sort_that_does_not_work_is_not_passed_by(folder: Path) -> None:
+    with pytest.raises(InputError) as caught:
+        load_connection(master="https://other", environment={"https_proxy": "socks5://p:1"})
+
+    assert caught.value.where == "HTTPS_PROXY or HTTP_PROXY"
+
+
+@pytest.mark.parametrize("scheme", ["https://", "http://", "ftp://", ""])
+def test_an_address_with_a_password_is_refused_without_showing_it(
+    folder: Path, scheme: str
+) -> None:
+    """It would be in every message that names the server."""
+    address = f"{scheme}me:secret@there:6443/path"
+    for read in (
+        lambda: load(folder, config(address)),
+        lambda: load_connection(master=address, environment={}),
+    ):
+        with pytest.raises(InputError, match="holds a user's name or password") as raised:
+            read()
+        assert "secret" not in str(raised.value)

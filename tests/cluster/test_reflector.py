@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from random import Random
 
 import pytest
@@ -27,8 +28,8 @@ class Notes:
     def replace(self, items: list[KubeObject], resource_version: str) -> None:
         self.lists.append([thing.name for thing in items])
 
-    def apply(self, event: WatchEvent) -> None:
-        self.events.append((event.type, event.object.name))
+    def apply(self, events: Sequence[WatchEvent]) -> None:
+        self.events += [(e.type, e.object.name) for e in events if e.type != "BOOKMARK"]
 
 
 class World:

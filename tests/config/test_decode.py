@@ -231,8 +231,11 @@ class TestWrongTypes:
             ),
             (
                 {"leaderElection": {"leaseDuration": 15}},
-                "cannot unmarshal number into Go value of type string",
-                "leaderElection.leaseDuration",
+                (
+                    "cannot unmarshal number into Go struct field "
+                    "LeaderElectionConfiguration.leaderElection.leaseDuration of type string"
+                ),
+                "",
             ),
         ],
     )

@@ -32,6 +32,13 @@ from tests.config.builders import configuration, load, plugin_args
 
 CPU_AND_MEMORY = [ResourceSpec(name="cpu", weight=1), ResourceSpec(name="memory", weight=1)]
 
+NODE_DECLARED_OFF = (
+    "NodeDeclaredFeatures=false,InPlacePodLevelResourcesVerticalScaling=false,"
+    "InPlacePodVerticalScalingInitContainers=false,ExtendWebSocketsToKubelet=false,"
+    "RestartAllContainersOnContainerExits=false"
+)
+"""With all that depends on it."""
+
 DEFAULT_ORDER = [
     ("SchedulingGates", 0),
     ("PrioritySort", 0),
@@ -227,7 +234,7 @@ def test_a_strategy_without_resources_gets_them() -> None:
 @pytest.mark.parametrize(
     ("flag", "tail"),
     [
-        ("NodeDeclaredFeatures=false,InPlacePodLevelResourcesVerticalScaling=false", []),
+        (NODE_DECLARED_OFF, []),
         (
             "GenericWorkload=true,GangScheduling=true",
             [("NodeDeclaredFeatures", 0), ("GangScheduling", 0)],
@@ -275,8 +282,28 @@ def test_what_system_spreading_stands_for() -> None:
 def test_an_extender_waits_five_seconds_unless_told() -> None:
     config = load(extenders=[{"urlPrefix": "http://a"}, {"httpTimeout": "1m30s"}])
 
-    assert [str(extender.timeout) for extender in config.extenders] == ["5s", "1m30s"]
-    assert str(config.extenders[0].http_timeout) == "0s"
+    assert [str(extender.http_timeout) for extender in config.extenders] == ["5s", "1m30s"]
+
+
+def test_resources_left_to_extenders_replace_those_that_are_ignored() -> None:
+    managed = [
+        {"name": "b.example/x", "ignoredByScheduler": True},
+        {"name": "a.example/y"},
+        {"name": "a.example/x", "ignoredByScheduler": True},
+    ]
+    fit = {"name": "NodeResourcesFit", "args": {"ignoredResources": ["example.com/mine"]}}
+    profiles = [
+        {"schedulerName": "one", "pluginConfig": [fit]},
+        {"schedulerName": "two"},
+    ]
+
+    config = load(profiles=profiles, extenders=[{"managedResources": managed}])
+    alone = load(profiles=profiles, extenders=[{"managedResources": managed[1:2]}])
+
+    ignored = [p.args("NodeResourcesFit").ignored_resources for p in config.profiles]
+    assert ignored == [["b.example/x", "a.example/x"]] * 2
+    kept = [p.args("NodeResourcesFit").ignored_resources for p in alone.profiles]
+    assert kept == [["example.com/mine"], []]
 
 
 def test_defaulting_twice_changes_nothing() -> None:

@@ -268,8 +268,13 @@ def test_every_enabled_plugin_is_made_once_even_without_a_point() -> None:
         ),
         pytest.param(
             profile(multi=f"Sort Bind A:{2**62} B:{2**62}"),
-            "total score of Score plugins could overflow",
+            "score plugins: total score of Score plugins could overflow",
             id="overflow",
+        ),
+        pytest.param(
+            profile(multi="Sort Bind A:-1 B:1"),
+            "score plugins: total score of Score plugins could overflow",
+            id="upstreams-sum-overflows-below-zero",
         ),
     ],
 )
@@ -384,7 +389,7 @@ def test_any_profile_is_ordered_as_the_rule_says(
     assert list(expanded.score_weights) == list(expanded.at("score"))
 
 
-@given(st.lists(st.tuples(names, st.integers(-5, 5)), unique_by=lambda pair: pair[0]))
+@given(st.lists(st.tuples(names, st.integers(0, 5)), unique_by=lambda pair: pair[0]))
 def test_weights_follow_their_plugin(pairs: list[tuple[str, int]]) -> None:
     multi = [PluginRef(name=name, weight=weight) for name, weight in pairs]
     build = Profile(plugins=Plugins(multi_point=PluginSet(enabled=[*refs("Sort Bind"), *multi])))

@@ -17,6 +17,13 @@ from stowplan.errors import ConfigError
         ("ClearingNominatedNodeNameAfterBinding", Stage.BETA, True, False),
         ("SchedulerAsyncAPICalls", Stage.BETA, False, False),
         ("GangScheduling", Stage.ALPHA, False, False),
+        # Of other components.
+        ("JobManagedBy", Stage.GA, True, True),
+        ("MutatingAdmissionPolicy", Stage.GA, True, False),
+        ("APIServerIdentity", Stage.BETA, True, False),
+        ("CPUManagerPolicyAlphaOptions", Stage.ALPHA, False, False),
+        ("KMSv1", Stage.DEPRECATED, False, False),
+        ("DisableNodeKubeProxyVersion", Stage.DEPRECATED, True, True),
     ],
 )
 def test_state(name: str, stage: Stage, enabled: bool, locked: bool) -> None:
@@ -29,7 +36,13 @@ def test_state(name: str, stage: Stage, enabled: bool, locked: bool) -> None:
 def test_there_are_as_many_as_upstream_names() -> None:
     counts = [sum(1 for gate in GATES.values() if gate.stage == stage) for stage in Stage]
 
-    assert counts == [11, 24, 10]
+    # As kube-scheduler 1.36.3 shows them in kubernetes_feature_enabled.
+    assert counts == [76, 99, 48, 16]
+
+
+def test_a_gate_of_another_component_is_taken() -> None:
+    """Those of a cluster are often given to every component alike."""
+    assert parse_feature_gates("APIServerTracing=true,KMSv1=true").enabled("KMSv1")
 
 
 def test_the_defaults_fulfil_their_own_dependencies() -> None:
@@ -70,10 +83,21 @@ def test_a_gate_is_turned_on(flags: str | list[str]) -> None:
             ),
         ),
         (
-            "PodLevelResources=false,NodeDeclaredFeatures=false",
+            (
+                "PodLevelResources=false,NodeDeclaredFeatures=false,ExtendWebSocketsToKubelet=false,"
+                "InPlacePodVerticalScalingInitContainers=false,"
+                "RestartAllContainersOnContainerExits=false"
+            ),
             (
                 "InPlacePodLevelResourcesVerticalScaling is enabled, but depends on features that "
                 "are disabled: [NodeDeclaredFeatures PodLevelResources]"
+            ),
+        ),
+        (
+            "APIServerIdentity=false",
+            (
+                "UnknownVersionInteroperabilityProxy is enabled, but depends on features that are "
+                "disabled: [APIServerIdentity]"
             ),
         ),
         (
@@ -81,6 +105,8 @@ def test_a_gate_is_turned_on(flags: str | list[str]) -> None:
             (
                 "[DRADeviceTaintRules is enabled, but depends on features that are disabled: "
                 "[DRADeviceTaints], DRADeviceBindingConditions is enabled, but depends on features "
+                "that are disabled: [DRAResourceClaimDeviceStatus], "
+                "DRAResourceClaimGranularStatusAuthorization is enabled, but depends on features "
                 "that are disabled: [DRAResourceClaimDeviceStatus]]"
             ),
         ),

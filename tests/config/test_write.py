@@ -10,7 +10,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stowplan.config import SchedulerConfig, load_config, to_dict, to_yaml
+from stowplan.config import SchedulerConfig, load_config, parse_feature_gates, to_dict, to_yaml
 from tests.config.builders import FULL, configuration, load, plugin_args
 
 
@@ -130,10 +130,27 @@ def test_plugin_config_is_of_enabled_plugins_sorted_by_name() -> None:
     assert profile["pluginConfig"][1]["args"] == {"x": 1}
 
 
-def test_an_extender_shows_its_timeout_as_written() -> None:
+def test_an_extender_shows_the_timeout_it_has() -> None:
     data = to_dict(load(extenders=[{"urlPrefix": "http://a"}]))
 
-    assert data["extenders"] == [{"urlPrefix": "http://a", "httpTimeout": "0s"}]
+    assert data["extenders"] == [{"urlPrefix": "http://a", "httpTimeout": "5s"}]
+
+
+def test_texts_are_quoted_as_upstream_quotes_them() -> None:
+    disabled = [{"name": name} for name in ("*", "1e3", "yes", "plain")]
+
+    text = to_yaml(load(profiles=[{"plugins": {"score": {"disabled": disabled}}}]))
+
+    for quoted in ("'*'", '"1e3"', '"yes"', "plain"):
+        assert f"      - name: {quoted}\n" in text
+
+
+def test_a_time_that_a_gate_turns_off_is_null() -> None:
+    gates = parse_feature_gates("DRASchedulerFilterTimeout=false")
+
+    text = to_yaml(load_config(gates=gates))
+
+    assert "filterTimeout: null\n" in text
 
 
 def test_certificates_are_base64() -> None:

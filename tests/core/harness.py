@@ -189,7 +189,9 @@ class Cluster:
             self.api,
             clock=self.clock,
             call_later=self.clock.at,
-            recorder=EventRecorder(self.store, self.clock),
+            recorder=EventRecorder(
+                self.store, self.clock, call_later=self.clock.at, random=Random(seed)
+            ),
             random=Random(seed),
             extender_client=self.extender,
         )

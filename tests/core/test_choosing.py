@@ -501,3 +501,41 @@ def test_but_not_after_one_that_failed() -> None:
     cluster.add(pod("web", cpu="1"))
 
     assert cluster.notes.begun == ["sleeper", "web"]
+
+
+# -- plugins that have nothing to say ---------------------------------------------------------
+
+
+def test_plugins_that_skip_a_kind_of_pod_are_asked_again_when_a_node_changes() -> None:
+    """The guard keeps web away from its zone, but its node is in none at first."""
+    guard = pod(
+        "guard",
+        node="node-1",
+        spec={
+            "affinity": {
+                "podAntiAffinity": {
+                    "requiredDuringSchedulingIgnoredDuringExecution": [
+                        {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "web"}}}
+                    ]
+                }
+            }
+        },
+    )
+    cluster = Cluster(node("node-1"), node("node-2", labels={"zone": "a"}), guard)
+    cluster.add(*(pod(f"web-{n}", labels={"app": "web"}) for n in range(40)))
+    assert all(cluster.node_of(f"web-{n}") for n in range(40))
+
+    cluster.patch_node("node-1", {"metadata": {"labels": {"zone": "a"}}})
+    cluster.add(pod("web-40", labels={"app": "web"}))
+
+    assert not cluster.node_of("web-40")
+    assert "anti-affinity" in cluster.condition("web-40").message
+
+
+def test_a_plugin_that_does_not_skip_steadily_is_asked_about_every_pod() -> None:
+    asked: list[str] = []
+    cluster = Cluster(*NODES, plugins=(answering("Fickle", SKIP, asked),))
+
+    cluster.add(*(pod(f"web-{n}") for n in range(5)))
+
+    assert len(asked) == 5

@@ -589,7 +589,7 @@ def test_the_call_carries_the_settings_for_whoever_sends_it() -> None:
 
     assert cluster.extender is not None
     first, second = (call.extender.config for call in cluster.extender.calls)
-    assert (first.timeout.seconds, second.timeout.seconds) == (0.25, 5.0)
+    assert (first.http_timeout.seconds, second.http_timeout.seconds) == (0.25, 5.0)
     assert first.enable_https
     assert (first.tls_config.insecure, first.tls_config.server_name) == (True, "ext.example")
     assert first.tls_config.ca_file == "ca.pem"

@@ -7,6 +7,7 @@ warm-up comes first: logs of bounded length are full, and kinds of pods have bee
 from __future__ import annotations
 
 import gc
+import inspect
 import os
 import subprocess
 import sys
@@ -148,7 +149,7 @@ def alone(test: Callable[[], None]) -> Callable[[], None]:
             "no:cacheprovider",
         ]
         done = subprocess.run(
-            [*command, f"{__file__}::{test.__name__}"],
+            [*command, f"{inspect.getfile(test)}::{test.__name__}"],
             env={**os.environ, ALONE: "1"},
             capture_output=True,
             text=True,

@@ -16,7 +16,10 @@ HEALTH = ("/healthz", "/livez", "/readyz")
 GUARDED = (
     "/metrics",
     "/metrics/resources",
+    "/metrics/slis",
     "/configz",
+    "/flagz",
+    "/statusz",
     "/debug/queue",
     "/debug/cache",
     "/debug/decisions/default/seen",

@@ -23,7 +23,7 @@ from stowplan.framework.status import Status
 from stowplan.objects.base import KubeObject
 from stowplan.objects.manifests import decode
 from stowplan.objects.node import Node, Taint
-from stowplan.objects.pod import Pod
+from stowplan.objects.pod import Pod, ResourceRequirements
 from stowplan.objects.workloads import PodDisruptionBudget
 from stowplan.plugins.default_preemption import DefaultPreemption
 from stowplan.state.pod_info import PodInfo
@@ -251,6 +251,28 @@ def test_a_scheduler_that_lived_through_it_agrees_with_a_new_one(family: str) ->
             pod = cluster.pods[step // 4 % len(cluster.pods)]
             lived, new = answers(cluster.old, pod), answers(cluster.fresh(), pod)
             assert lived == new, f"{scenario['name']} seed {seed} step {step} pod {pod.key}"
+
+
+@pytest.mark.parametrize("family", families())
+def test_a_pod_of_another_size_is_told_what_it_would_be_told_alone(family: str) -> None:
+    """What is known of pods that differ in size only is shared, except where size matters."""
+    for seed, scenario in enumerate(scenarios(family)):
+        if seed % 8:
+            continue
+        cluster = Cluster(scenario, seed)
+        for given in cluster.pods[:3]:
+            small, large = _resized(given, "7m", "1Mi"), _resized(given, "950m", "3Gi")
+            for asked in (given, small, large, given):
+                lived, new = answers(cluster.old, asked), answers(cluster.fresh(), asked)
+                assert lived == new, f"{scenario['name']} pod {given.key}"
+
+
+def _resized(pod: PodInfo, cpu: str, memory: str) -> PodInfo:
+    spec = pod.pod.spec
+    size = ResourceRequirements(requests={"cpu": cpu, "memory": memory})
+    containers = [msgspec.structs.replace(c, resources=size) for c in spec.containers or ()]
+    spec = msgspec.structs.replace(spec, containers=containers)
+    return PodInfo(msgspec.structs.replace(pod.pod, spec=spec))
 
 
 def test_a_nomination_is_seen_by_pods_of_a_kind_that_was_asked_before() -> None:

@@ -53,6 +53,13 @@ def test_watch_events(line: bytes) -> None:
         assert event.type in ("ADDED", "MODIFIED", "DELETED", "BOOKMARK")
 
 
+@pytest.mark.parametrize("status", ["{}", '{"code":410}', '{"message":""}'])
+def test_an_error_without_a_word_is_not_told_without_one(status: str) -> None:
+    """Found by `guided`."""
+    with pytest.raises(ApiError, match="no reason given"):
+        decode_event(b'{"type":"ERROR","object":%s}' % status.encode(), POD)
+
+
 @given(st.lists(noise | broken(EVENT + b"\n"), max_size=8))
 def test_watch_streams_however_they_are_cut(pieces: list[bytes]) -> None:
     whole, parts = Lines(), Lines()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -330,6 +331,11 @@ def test_executions_are_counted_by_outcome() -> None:
     assert metrics.hint_durations == {}, "nobody measures without a recorder"
 
 
+class Successes(list[float]):
+    def __init__(self, tell: Callable[[float], None]) -> None:
+        self.append = tell  # type: ignore[method-assign]
+
+
 class Ticks:
     """A recorder whose every look at the clock takes a millisecond."""
 
@@ -343,8 +349,11 @@ class Ticks:
         self.now_s += 0.001
         return self.now_s
 
-    def point(self, point: str, profile: str, status: str, seconds: float) -> None:
-        self.points.append((point, profile, status, round(seconds, 3)))
+    def point(self, point: str, profile: str, status: str, seconds: float, count: int = 1) -> None:
+        self.points += [(point, profile, status, round(seconds, 3))] * count
+
+    def successes(self, point: str, profile: str) -> Successes:
+        return Successes(lambda seconds: self.point(point, profile, "Success", seconds))
 
     def plugin(self, plugin: str, point: str, status: str, seconds: float) -> None:
         self.plugins.append((plugin, point, status, round(seconds, 3)))

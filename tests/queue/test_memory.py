@@ -64,7 +64,7 @@ def assert_empty(queue: SchedulingQueue) -> None:
     assert not queue._active._heap
     assert not queue._backoff._pods._heap
     assert not queue._backoff._errors._heap
-    assert not queue._unschedulable._groups
+    assert not queue._unschedulable.groups
     assert not queue._unschedulable._joined
     assert not queue._unschedulable._pods._heap
     assert queue._in_flight.event_count == 0

@@ -84,7 +84,9 @@ class OneReplica:
         self.lease_line = Line(world.store, lambda request: None)
         machine = Machine(load_config(None), random=random)
         self.event_line = Line(world.store, lambda request: None)
-        self.recorder = EventRecorder(self.event_line, clock)
+        self.recorder = EventRecorder(
+            self.event_line, clock, call_later=clock.at, random=Random(name)
+        )
         self.driver = Driver(
             machine,
             self.line,

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import base64
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
+import yaml
 
 from stowplan.config import load_config, to_dict
 from stowplan.objects.api import Delete
@@ -355,11 +357,14 @@ def test_verbosity_can_be_changed() -> None:
     port = Port()
 
     assert port.ask("/debug/flags/v", "PUT", body=b"4").body == (
-        "successfully set klog.logging.verbosity to 4"
+        "successfully set klog.logging.verbosity to 4\n"
     )
     assert port.served.lines.verbosity.level == 4
-    assert port.ask("/debug/flags/v").status == 406
-    assert port.ask("/debug/flags/v", "PUT", body=b"much").status == 400
+    assert port.ask("/debug/flags/v") == Reply(406, "unsupported http method\n")
+    for wrong in ("much", "-1", "1.5", ""):
+        reply = port.ask("/debug/flags/v", "PUT", body=wrong.encode())
+        problem = f'strconv.ParseUint: parsing "{wrong}": invalid syntax\n'
+        assert (reply.status, reply.body) == (400, problem)
     assert port.served.lines.verbosity.level == 4
 
 
@@ -381,6 +386,29 @@ def test_flagz_and_statusz() -> None:
     assert (status["kind"], status["apiVersion"]) == ("Statusz", "config.k8s.io/v1beta1")
     assert status["binaryVersion"] == "1.36.4"
     assert "/metrics" in status["paths"]
+
+
+@pytest.mark.parametrize(
+    ("media", "read"), [("application/json", json.loads), ("application/yaml", yaml.safe_load)]
+)
+@pytest.mark.parametrize("kind", ["Flagz", "Statusz"])
+def test_flagz_and_statusz_as_the_objects_that_are_asked_for(
+    kind: str, media: str, read: Callable[[str], Any]
+) -> None:
+    accept = f"text/html, {media}; v=v1beta1;g=config.k8s.io ;as={kind}, */*"
+
+    reply = Port().ask(f"/{kind.lower()}", accept=accept)
+
+    assert reply.content_type == f"{media};g=config.k8s.io;v=v1beta1;as={kind}"
+    found = read("".join(reply.body))
+    assert (found["kind"], found["apiVersion"]) == (kind, "config.k8s.io/v1beta1")
+    assert found["metadata"] == {"name": "kube-scheduler"}
+
+
+def test_another_version_of_them_is_not_made_up() -> None:
+    reply = Port().ask("/flagz", accept="application/yaml;v=v1;g=config.k8s.io;as=Flagz, */*")
+
+    assert reply.content_type.startswith("text/plain")
 
 
 def test_slis_count_the_checks_that_were_made() -> None:

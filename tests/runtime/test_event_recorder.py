@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from random import Random
 from typing import Any
 
 import msgspec
+import pytest
 
 from stowplan.clock import VirtualClock
 from stowplan.cluster.port import Create, Done, Patch
 from stowplan.core.messages import RecordEvent
-from stowplan.errors import NotFound, Unavailable
+from stowplan.errors import AlreadyExists, ApiError, Forbidden, NotFound, Unavailable
 from stowplan.objects.api import Request
 from stowplan.objects.coordination import Event
 from stowplan.objects.kinds import EVENT
@@ -18,8 +20,10 @@ from stowplan.runtime.event_recorder import (
     IN_FLIGHT_MAX,
     IN_FLIGHT_PRESSED,
     QUEUE_MAX,
+    RETRY_S,
     SERIES_IDLE_S,
     SERIES_REWRITE_S,
+    TRIES_MAX,
     EventRecorder,
 )
 from tests.builders import pod
@@ -43,6 +47,10 @@ class Sent:
         while self._open:
             self._open.pop(0)(answer)
 
+    def answer_one(self, answer: Any) -> None:
+        """To what has been open longest, alone."""
+        self._open.pop(0)(answer)
+
     list = watch = None  # type: ignore[assignment]
 
 
@@ -50,7 +58,13 @@ class Recording:
     def __init__(self) -> None:
         self.clock = VirtualClock(START_S)
         self.sent = Sent()
-        self.recorder = EventRecorder(self.sent, self.clock, instance="host")  # type: ignore[arg-type]
+        self.recorder = EventRecorder(
+            self.sent,  # type: ignore[arg-type]
+            self.clock,
+            call_later=self.clock.at,
+            random=Random(0),
+            instance="host",
+        )
 
     def record(self, about: Pod, reason: str = "FailedScheduling", **fields: Any) -> None:
         event = RecordEvent(about, "Warning", reason, "Scheduling", "no room", "my-profile")
@@ -109,20 +123,54 @@ def test_repeated_events_become_a_series() -> None:
     }
 
 
+def counts(recording: Recording) -> list[int]:
+    """What the cluster was told of a series, in order."""
+    requests = recording.sent.requests
+    return [request.body["series"]["count"] for request in requests if isinstance(request, Patch)]
+
+
 def test_a_series_is_rewritten_every_half_hour() -> None:
+    """However often its event comes: it lives for an hour since it was last written."""
     recording, about = Recording(), pod("web")
-    every_s = SERIES_IDLE_S / 2
-    for _ in range(int(SERIES_REWRITE_S / every_s) + 2):
+    for _ in range(70):
         recording.record(about)
         recording.flush().sent.answer()
-        recording.clock.advance(every_s)
+        recording.clock.advance(60.0)
+        recording.sent.answer()
 
-    counts = [
-        request.body["series"]["count"]
-        for request in recording.sent.requests
-        if isinstance(request, Patch)
-    ]
-    assert counts == [2, 12]
+    assert counts(recording) == [2, 36, 66]
+    assert recording.recorder.dropped == 0
+
+
+def test_the_last_count_is_written_when_a_series_has_ended() -> None:
+    recording, about = Recording(), pod("web")
+    for _ in range(5):
+        recording.record(about)
+        recording.flush().sent.answer()
+        recording.clock.advance(10.0)
+    assert counts(recording) == [2]
+
+    recording.clock.advance(3 * SERIES_IDLE_S)
+    recording.sent.answer()
+
+    assert counts(recording) == [2, 5]
+    last = recording.sent.requests[-1].body["series"]["lastObservedTime"]
+    assert last == "2023-11-14T22:14:00.500000Z", "when it was seen, not when it was told"
+    recording.clock.advance(10 * SERIES_REWRITE_S)
+    assert counts(recording) == [2, 5], "it is over"
+
+
+def test_an_event_that_came_once_or_whose_count_is_known_is_only_forgotten() -> None:
+    recording, twice = Recording(), pod("twice")
+    recording.record(pod("once"))
+    for _ in range(2):
+        recording.record(twice)
+        recording.flush().sent.answer()
+    sent = len(recording.sent.requests)
+
+    recording.clock.advance(3 * SERIES_IDLE_S)
+
+    assert len(recording.sent.requests) == sent == 3
 
 
 def test_after_a_pause_a_new_series_begins() -> None:
@@ -146,16 +194,31 @@ def test_events_on_different_pods_and_of_different_sorts_are_no_series() -> None
     assert [type(request) for request in recording.sent.requests] == [Create] * 4
 
 
-def test_a_series_whose_event_is_gone_begins_anew() -> None:
+def test_a_series_whose_event_is_gone_is_made_anew_with_its_count() -> None:
+    recording, about = Recording(), pod("web")
+    recording.record(about)
+    recording.flush().sent.answer()
+    recording.clock.advance(5.0)
+    recording.record(about)
+    recording.flush().sent.answer_one(NotFound("expired"))
+
+    first, patched, again = recording.sent.requests
+    assert [type(request) for request in (first, patched, again)] == [Create, Patch, Create]
+    assert again.body == msgspec.structs.replace(first.body, series=again.body.series)
+    assert again.body.series.count == 2
+    assert again.body.series.last_observed_time == "2023-11-14T22:13:25.500000Z"
+    assert recording.recorder.dropped == 0
+
+
+def test_one_that_cannot_be_made_anew_either_is_given_up() -> None:
     recording, about = Recording(), pod("web")
     recording.record(about)
     recording.flush().sent.answer()
     recording.record(about)
-    recording.flush().sent.answer(NotFound("expired"))
-    recording.record(about)
-    recording.flush()
+    recording.flush().sent.answer(NotFound("no such namespace"))
 
-    assert [type(request) for request in recording.sent.requests] == [Create, Patch, Create]
+    assert len(recording.sent.requests) == 3
+    assert (recording.recorder.pending, recording.recorder.dropped) == (0, 1)
 
 
 def test_while_pods_are_being_bound_events_hardly_take_any_room() -> None:
@@ -181,12 +244,108 @@ def test_under_pressure_events_are_dropped_and_counted() -> None:
     assert (recording.recorder.pending, recording.recorder.dropped) == (QUEUE_MAX, 7)
 
 
-def test_an_event_that_cannot_be_sent_is_given_up() -> None:
+@pytest.mark.parametrize("error", [Forbidden("no"), NotFound("no"), AlreadyExists("no")])
+def test_what_the_server_refuses_is_given_up_at_once(
+    error: ApiError, caplog: pytest.LogCaptureFixture
+) -> None:
+    recording = Recording()
+    recording.record(pod("web"))
+    recording.flush().sent.answer(error)
+
+    assert (recording.recorder.pending, recording.recorder.dropped) == (0, 1)
+    assert caplog.messages == ["An event was not written, and is not sent again: no"]
+    recording.clock.advance(SERIES_IDLE_S)
+    assert len(recording.sent.requests) == 1
+
+
+def test_what_the_server_did_not_hear_is_sent_again() -> None:
     recording = Recording()
     recording.record(pod("web"))
     recording.flush().sent.answer(Unavailable("no"))
+    recording.clock.advance(RETRY_S - 0.001)
+    assert len(recording.sent.requests) == 1
 
-    assert (recording.recorder.pending, recording.recorder.dropped) == (0, 1)
+    recording.clock.advance(RETRY_S * 0.25 + 0.001)
+
+    first, second = recording.sent.requests
+    assert second is first, "under the same name: it is made only once"
+    recording.sent.answer()
+    assert (recording.recorder.pending, recording.recorder.dropped) == (0, 0)
+
+
+def test_they_do_not_all_come_back_at_once() -> None:
+    recording, came_s = Recording(), []
+    for number in range(8):
+        recording.record(pod(f"p{number}"))
+    recording.flush().sent.answer(Unavailable("no"))
+    for _ in range(30):
+        recording.clock.advance(0.1 if came_s else RETRY_S)
+        came_s.append(len(recording.sent.requests) - 8)
+
+    assert came_s[0] == 0
+    assert came_s[-1] == 8
+    assert len(set(came_s)) > 4
+
+
+def test_after_twelve_tries_an_event_is_given_up(caplog: pytest.LogCaptureFixture) -> None:
+    recording = Recording()
+    recording.record(pod("web"))
+    recording.flush()
+    for _ in range(TRIES_MAX - 1):
+        recording.sent.answer(Unavailable("no"))
+        recording.clock.advance(1.25 * RETRY_S)
+    assert (len(recording.sent.requests), recording.recorder.dropped) == (12, 0)
+
+    recording.sent.answer(Unavailable("no"))
+    recording.clock.advance(SERIES_IDLE_S)
+
+    assert (len(recording.sent.requests), recording.recorder.dropped) == (12, 1)
+    assert len(caplog.messages) == 1
+
+
+def test_one_that_an_unheard_try_has_made_is_there() -> None:
+    recording, about = Recording(), pod("web")
+    recording.record(about)
+    recording.flush().sent.answer(Unavailable("the answer was lost"))
+    recording.clock.advance(1.25 * RETRY_S)
+    recording.sent.answer(AlreadyExists("it was not"))
+    recording.record(about)
+    recording.flush()
+
+    assert recording.recorder.dropped == 0
+    assert [type(request) for request in recording.sent.requests] == [Create, Create, Patch]
+
+
+def test_those_that_wait_for_another_try_take_room_too() -> None:
+    recording = Recording()
+    for number in range(100):
+        recording.record(pod(f"p{number}"))
+    recording.flush().sent.answer(Unavailable("no"))
+    for number in range(QUEUE_MAX):
+        recording.record(pod(f"q{number}"))
+
+    assert recording.recorder.dropped == 100
+
+
+def test_tries_keep_to_the_room_that_bindings_leave() -> None:
+    recording = Recording()
+    for number in range(50):
+        recording.record(pod(f"p{number}"))
+    recording.flush().sent.answer(Unavailable("no"))
+    recording.flush(pressed=True)
+
+    recording.clock.advance(1.25 * RETRY_S)
+
+    assert len(recording.sent.requests) == 50 + IN_FLIGHT_PRESSED
+
+
+def test_nobody_who_ends_waits_for_a_server_that_is_gone() -> None:
+    recording, told = Recording(), []
+    recording.recorder.on_empty = lambda: told.append(recording.clock.now())
+    recording.record(pod("web"))
+    recording.flush().sent.answer(Unavailable("no"))
+
+    assert told == [START_S]
 
 
 def test_the_last_one_is_reported() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from stowplan.cluster.tls import load_pair
 from stowplan.config import Duration, ExtenderTLSConfig
 from stowplan.config import Extender as ExtenderConfig
 from stowplan.core.extender import CallExtender, Extender, ExtenderAnswer
+from stowplan.runtime import extender_client
 from stowplan.runtime.certs import self_signed
 from stowplan.runtime.extender_client import HttpExtenderClient
 from tests.cluster.loopback import Loopback, answers, loopback, says, silence
@@ -21,12 +23,17 @@ from tests.cluster.loopback import Loopback, answers, loopback, says, silence
 PAIR = self_signed(["localhost", "127.0.0.1"], time.time())
 
 
-async def asked(server: Loopback | str, body: Any = None, **config: Any) -> ExtenderAnswer:
+async def asked(
+    server: Loopback | str,
+    body: Any = None,
+    environment: Mapping[str, str] | None = None,
+    **config: Any,
+) -> ExtenderAnswer:
     url = server if isinstance(server, str) else server.url
     extender = Extender(ExtenderConfig(url_prefix=f"{url}/prefix/", filter_verb="f", **config))
     call = CallExtender(extender, "f", f"{url}/prefix/f", body or {})
     done: asyncio.Future[ExtenderAnswer] = asyncio.get_running_loop().create_future()
-    client = HttpExtenderClient()
+    client = HttpExtenderClient(environment)
     try:
         client.call(call, done.set_result)
         return await done
@@ -45,6 +52,17 @@ async def test_a_question_and_its_answer() -> None:
     assert seen.headers["Content-Type"] == "application/json"
 
 
+async def test_through_the_proxy_that_the_environment_names() -> None:
+    async with loopback(answers({"NodeNames": []})) as proxy:
+        environment = {"HTTP_PROXY": f"http://me:secret@127.0.0.1:{proxy.port}"}
+        answer = await asked("http://extender.example.com", environment=environment)
+
+    assert answer == ExtenderAnswer(body={"NodeNames": []})
+    (seen,) = proxy.seen
+    assert seen.target == "http://extender.example.com/prefix/f"
+    assert seen.headers["Proxy-Authorization"] == "Basic bWU6c2VjcmV0"
+
+
 async def test_any_code_but_200_is_a_failure() -> None:
     async with loopback(answers({}, 202)) as server:
         answer = await asked(server)
@@ -59,6 +77,18 @@ async def test_any_code_but_200_is_a_failure() -> None:
 async def test_what_cannot_be_read_is_a_failure(step: Any) -> None:
     async with loopback(step) as server:
         assert (await asked(server)).error
+
+
+@pytest.mark.parametrize("size", [100_000, 100_001])
+async def test_an_answer_may_be_so_large_and_no_larger(
+    size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(extender_client, "ANSWER_BYTES_MAX", 100_000)
+    async with loopback(answers(b"{}" + b" " * (size - 2))) as server:
+        answer = await asked(server)
+
+    too_large = "the extender's answer is larger than 100000 bytes"
+    assert answer.error == ("" if size == 100_000 else too_large)
 
 
 async def test_nobody_there() -> None:

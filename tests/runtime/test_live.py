@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 import pytest
+import yaml
 
 from stowplan.apiserver.grouping import GroupedStore
 from stowplan.apiserver.http import Api, HttpServer
@@ -26,12 +27,17 @@ from stowplan.objects.coordination import Event, Lease
 from stowplan.objects.kinds import EVENT, LEASE, POD
 from stowplan.objects.pod import Pod
 from stowplan.plugins import IN_TREE
+from stowplan.runtime import live
 from stowplan.runtime.lifecycle import Replica
 from stowplan.runtime.live import Live
 from stowplan.runtime.log import Log, Verbosity
+from stowplan.runtime.metric_choice import read_choice
 from stowplan.runtime.run_options import RunOptions
-from stowplan.runtime.surface import ServingOptions
+from stowplan.runtime.surface import ServingOptions, Surface
 from tests.builders import node, pod
+from tests.cluster.loopback import answers, loopback
+from tests.config.builders import configuration
+from tests.runtime.prometheus import parse
 
 NO_SERVER = ServingOptions(port=0)
 
@@ -53,8 +59,8 @@ class Served:
         clock = RealClock()
         run = RunOptions(**{"serving": NO_SERVER, "startup_timeout_s": 5.0, **options})
         log = Log(clock, verbosity=Verbosity(2), stream=self.out)
-        live = Live(run, run.load(), IN_TREE, Connection(server=self.url), clock, log)
-        return asyncio.create_task(live.run())
+        made = Live(run, run.load(), IN_TREE, Connection(server=self.url), clock, log)
+        return asyncio.create_task(made.run())
 
     async def until(self, condition: Callable[[], object]) -> None:
         while not condition():
@@ -190,6 +196,56 @@ async def test_without_election_there_is_no_lease() -> None:
         signal.raise_signal(signal.SIGTERM)
 
         assert await running == 0
+
+
+class NoPort:
+    """In place of the secure port: what it would show, without a socket."""
+
+    shown: Surface
+
+    def __init__(self, options: ServingOptions, surface: Surface) -> None:
+        NoPort.shown = surface
+
+    async def start(self) -> None: ...
+
+    async def stop(self) -> None: ...
+
+
+async def test_flags_about_metrics_reach_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live, "SecureServer", NoPort)
+    names = ["scheduler_goroutines", "kubernetes_healthcheck"]
+    async with served(node("n"), pod("p")) as cluster:
+        running = cluster.start(serving=ServingOptions(), metric_choice=read_choice(disabled=names))
+        await cluster.until(lambda: "p" in cluster.bound())
+        surface = NoPort.shown
+        surface.health.answer("/livez", verbose=False, exclude=())
+        metrics = parse(surface.metrics.text(surface.machine))
+        checks = parse(surface.health.slis())
+        signal.raise_signal(signal.SIGTERM)
+        assert await running == 0
+
+    assert metrics["disabled_metrics_total"].value() == 2
+    assert "scheduler_goroutines" not in metrics
+    assert checks.keys() == {"kubernetes_healthchecks_total"}
+
+
+async def test_extenders_are_asked_through_the_proxy_of_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The cluster is on this machine, and so reached without one."""
+    extender = {"urlPrefix": "http://extender.example.com", "filterVerb": "filter"}
+    config = tmp_path / "scheduler.yaml"
+    fields = {"extenders": [{**extender, "nodeCacheCapable": True}]}
+    config.write_text(yaml.safe_dump(configuration(**fields)))
+    async with loopback(answers({"NodeNames": ["n"]})) as proxy, served(node("n")) as cluster:
+        monkeypatch.setenv("HTTP_PROXY", proxy.url)
+        running = cluster.start(config=str(config))
+        cluster.store.put(pod("p"))
+        await cluster.until(lambda: "p" in cluster.bound())
+        signal.raise_signal(signal.SIGTERM)
+        assert await running == 0
+
+    assert {seen.target for seen in proxy.seen} == {"http://extender.example.com/filter"}
 
 
 async def test_a_server_that_is_not_there_is_one_line() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import logging
@@ -157,3 +158,16 @@ def test_nothing_is_formatted_for_a_line_that_is_not_written() -> None:
             raise AssertionError("formatted")
 
     Paper(1).log.info(2, "no", value=Costly())
+
+
+def test_a_log_that_cannot_be_written_stops_nobody() -> None:
+    """The disk of the log is full, or whoever read it has gone."""
+
+    class Full(io.StringIO):
+        def write(self, text: str) -> int:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    log = Log(VirtualClock(), stream=Full())
+
+    log.info(0, "Seen")
+    log.error("Failed", OSError("why"))

@@ -17,7 +17,7 @@ import pytest
 from stowplan.clock import RealClock
 from stowplan.cluster.tls import client_context
 from stowplan.errors import InputError
-from stowplan.runtime import certs
+from stowplan.runtime import certs, server
 from stowplan.runtime.certs import KeyPair, self_signed
 from stowplan.runtime.server import REQUESTS_MAX, SecureServer
 from stowplan.runtime.surface import ServingOptions
@@ -213,6 +213,37 @@ async def test_a_flood_is_turned_away_but_probes_are_answered() -> None:
         assert {code for code, _, _ in await asyncio.gather(*waiting)} == {401}
 
 
+async def test_bodies_that_do_not_come_take_no_place_from_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Not even with a token, where anybody may ask."""
+    monkeypatch.setattr(server, "BODY_TIMEOUT_S", 0.05)
+    monkeypatch.setattr(server, "REQUESTS_MAX", 2)
+    async with serving(one_pod()) as client:
+        wires = [await raw(client) for _ in range(4)]
+        for _, writer in wires:
+            writer.write(b"POST /healthz HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n")
+        for reader, writer in wires:
+            assert (await reader.readline()).startswith(b"HTTP/1.1 504 ")
+            writer.close()
+        assert (await client.ask("/metrics", ADMIN))[0] == 200
+
+
+async def raw(client: Client) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    return await asyncio.open_connection(
+        "127.0.0.1", client.server.port, ssl=client_context(insecure=True)
+    )
+
+
+async def test_a_head_that_never_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "KEEP_ALIVE_S", 0.05)
+    async with serving(one_pod()) as client:
+        reader, writer = await raw(client)
+        writer.write(b"GET /healthz HTTP/1.1\r\nX-")
+        assert await reader.read() == b""
+        writer.close()
+
+
 async def test_tokens_are_in_no_log() -> None:
     served = Served(node("n1"), verbosity=10)
     served.reviews.broken = True
@@ -323,7 +354,11 @@ async def test_a_client_certificate_says_who_asks(
         ({"cert_file": "x.crt"}, "a certificate needs its key"),
         ({"cert_file": "nowhere.crt", "key_file": "nowhere.key"}, "cannot be read"),
         ({"client_ca_file": "nowhere.crt"}, "cannot be read"),
-        ({"cipher_suites": ("TLS_NO_WITH_SUCH",)}, "none of these cipher suites"),
+        (
+            {"cipher_suites": ("TLS_RSA_WITH_AES_128_CBC_SHA", "x")},
+            "Cipher suite x not supported or doesn't exist",
+        ),
+        ({"cipher_suites": ("TLS_RSA_WITH_RC4_128_SHA",)}, "none of these cipher suites"),
         ({"sni_cert_keys": ("x.crt,x.key",)}, "not of the form cert,key:names"),
     ],
 )

@@ -69,9 +69,8 @@ def lost_watch_event(patch: pytest.MonkeyPatch) -> None:
     """One event in a hundred gets lost on its way through the informer."""
     apply = Informer.apply
 
-    def forgetful(self: Informer, event: Any) -> None:
-        if int(event.resource_version) % 100 != 42:
-            apply(self, event)
+    def forgetful(self: Informer, events: Any) -> None:
+        apply(self, [event for event in events if int(event.resource_version) % 100 != 42])
 
     patch.setattr(Informer, "apply", forgetful)
 

@@ -93,7 +93,13 @@ class Process:
             unschedulable_max_s=world.unschedulable_max_s,
         )
         self.machine.tap = self._tap
-        self.recorder = EventRecorder(self.line, clock, instance=name)
+        self.recorder = EventRecorder(
+            self.line,
+            clock,
+            call_later=self._call_later,
+            random=Random(f"{world.seed}/{name}/events"),
+            instance=name,
+        )
         self.driver = Driver(
             self.machine,
             self.line,

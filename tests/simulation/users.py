@@ -134,7 +134,7 @@ class Users:
         """The claim of a pod that came before it."""
         claims = {claim.name for claim in self.world.every(PERSISTENT_VOLUME_CLAIM)}
         for pod in self.world.pods():
-            for key in PodInfo(pod).kind.claim_keys:
+            for key in PodInfo(pod).claim_keys:
                 name = key.rpartition("/")[2]
                 if name not in claims:
                     self._create_claim(name)

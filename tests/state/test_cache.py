@@ -216,7 +216,7 @@ def dump(cache: Cache) -> Any:
         {name: _of_node(info) for name, info in cache.nodes.items()},
         cache.tree.names(),
         cache.images.version,
-        cache.change_count,
+        len(cache.changes),
     )
 
 
@@ -337,7 +337,7 @@ class CacheMachine(RuleBasedStateMachine):
 
     @invariant()
     def generations_tell_what_changed_last(self) -> None:
-        changes = [info for _, info, _ in self.cache._changes]
+        changes = [info for _, info, _ in self.cache.changes]
         if changes:
             latest = max(self.cache.nodes.values(), key=lambda i: i.generation, default=None)
             if latest is not None and changes[-1] in self.cache.nodes.values():

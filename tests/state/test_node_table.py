@@ -319,7 +319,7 @@ def test_ports_and_images_that_nobody_has_leave_nothing_behind() -> None:
     cluster.cache.add_node(a_node(0, 0))
     cluster.refresh()
 
-    assert len(cluster.table.ports) == 0
+    assert not cluster.table.ports.of_rows
     assert len(cluster.table.images) == 0
 
 

@@ -20,7 +20,8 @@ from stowplan.apiserver.answers import InvalidObject, forbidden
 from stowplan.apiserver.defaults import PREEMPT_LOWER_PRIORITY, default_spec
 from stowplan.apiserver.folding import fold_label_keys, folds_label_keys
 from stowplan.apiserver.pod_validation import validate_spec
-from stowplan.objects.base import Condition, KubeObject
+from stowplan.apiserver.pod_writes import PENDING
+from stowplan.objects.base import Condition, KubeObject, ObjectMeta
 from stowplan.objects.codec import encode
 from stowplan.objects.kinds import NODE, POD, PRIORITY_CLASS, RUNTIME_CLASS, STORAGE_CLASS, Kind
 from stowplan.objects.pod import Pod, PodSpec, PodStatus, Toleration
@@ -29,11 +30,14 @@ from stowplan.objects.storage import PersistentVolumeClaim, StorageClass
 from stowplan.objects.workloads import PriorityClass, RuntimeClass
 
 DEFAULT_CLASS_ANNOTATION = "storageclass.kubernetes.io/is-default-class"
-TOPOLOGY_LABELS = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
+ZONE_LABEL = "topology.kubernetes.io/zone"
+REGION_LABEL = "topology.kubernetes.io/region"
 SPECS_MAX = 4096
 LABELS_MAX = 16384
 
-_PENDING = PodStatus(phase="Pending")
+ADMITTED = frozenset({PersistentVolumeClaim, PriorityClass})
+"""The kinds that `admit_object` may change or refuse."""
+
 _GATED = PodStatus(
     phase="Pending",
     conditions=[
@@ -76,16 +80,20 @@ class Admission:
         self._by_identity.clear()
         self._by_text.clear()
 
-    def admit_pod(self, pod: Pod, name: str) -> tuple[PodSpec, PodStatus, dict[str, str] | None]:
-        """The spec, status and labels that a new pod is stored with."""
-        source, labels = pod.spec, pod.metadata.labels
+    def admit_pod(self, source: PodSpec, meta: ObjectMeta) -> Pod:
+        """A new pod as it is stored."""
         admitted = self._by_identity.get(id(source))
         if admitted is None or admitted.source is not source:
-            admitted = self._recall(source, name)
-        spec = fold_label_keys(admitted.spec, labels or {}) if admitted.folds else admitted.spec
+            admitted = self._recall(source, meta.name)
+        spec = admitted.spec
+        if admitted.folds:
+            spec = fold_label_keys(spec, meta.labels or {})
         if spec.node_name:
-            labels = self.topology_labels(labels, spec.node_name, overwrite=False)
-        return spec, _GATED if spec.scheduling_gates else _PENDING, labels
+            node = self._lookup.find(NODE, "", spec.node_name)
+            labels = self.topology_labels(meta.labels, node, overwrite=False)
+            meta = replace(meta, labels=labels)
+        status = _GATED if spec.scheduling_gates else PENDING
+        return Pod(api_version="v1", kind="Pod", metadata=meta, spec=spec, status=status)
 
     def _recall(self, source: PodSpec, name: str) -> _Admitted:
         """An equal spec that was admitted before, or this one now."""
@@ -190,16 +198,16 @@ class Admission:
         return replace(spec, node_selector=selector or None, tolerations=tolerations or None)
 
     def topology_labels(
-        self, labels: dict[str, str] | None, node_name: str, *, overwrite: bool
+        self, labels: dict[str, str] | None, node: KubeObject | None, *, overwrite: bool
     ) -> dict[str, str] | None:
-        """The pod's labels with the zone and region of its node, if that is known.
+        """The pod's labels with the zone and region of its node, if they are known.
 
         Pods of one template on nodes of one zone share the result.
         """
-        node = self._lookup.find(NODE, "", node_name)
-        if node is None or not node.metadata.labels:
+        marks = None if node is None else node.metadata.labels
+        if not marks:
             return labels
-        zone, region = (node.metadata.labels.get(key, "") for key in TOPOLOGY_LABELS)
+        zone, region = marks.get(ZONE_LABEL, ""), marks.get(REGION_LABEL, "")
         if not zone and not region:
             return labels
         key = (id(labels), zone, region, overwrite)
@@ -207,9 +215,7 @@ class Admission:
         if known is not None and known[0] is labels:
             return known[1]
         found = {
-            name: value
-            for name, value in zip(TOPOLOGY_LABELS, (zone, region), strict=True)
-            if value
+            name: value for name, value in ((ZONE_LABEL, zone), (REGION_LABEL, region)) if value
         }
         merged = {**(labels or {}), **found} if overwrite else {**found, **(labels or {})}
         if len(self._labels) >= LABELS_MAX:

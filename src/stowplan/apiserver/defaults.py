@@ -250,6 +250,8 @@ _FIRST_STATUS: dict[type[KubeObject], Any] = {
     PersistentVolumeClaim: PersistentVolumeClaimStatus(phase="Pending"),
     PodDisruptionBudget: PodDisruptionBudgetStatus(),
 }
+DEFAULTED = frozenset({*_DEFAULTS, *_FIRST_STATUS})
+"""The kinds that `default_object` may change."""
 
 
 def qos_class(spec: PodSpec) -> str:

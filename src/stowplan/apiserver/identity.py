@@ -16,6 +16,7 @@ GENERATED_NAME_BASE_MAX = 58
 _ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 _SUFFIX_LENGTH = 5
 _SUFFIX_COUNT: int = len(_ALPHABET) ** _SUFFIX_LENGTH
+_UID_LEADING_ONE = 16**12
 _PAIRS = [first + second for second in _ALPHABET for first in _ALPHABET]
 _PAIR_COUNT = len(_PAIRS)
 _STRIDE = 7_368_787
@@ -24,21 +25,22 @@ _STRIDE = 7_368_787
 
 class Identity:
     def __init__(self, clock: Clock, seed: int) -> None:
-        self._clock = clock
+        self.now_s = clock.now
         self._seed = seed
         self._uid_prefix = f"{seed & 0xFFFFFFFF:08x}-0000-4000-8000-"
         self._second = -1
         self._text = ""
 
     def uid(self, version: int) -> str:
-        return f"{self._uid_prefix}{version:012x}"
-
-    def now_s(self) -> float:
-        return self._clock.now()
+        # As `{version:012x}`, at half the price: the one in front keeps the zeros.
+        return self._uid_prefix + hex(_UID_LEADING_ONE + version)[3:]
 
     def now(self) -> str:
+        return self.text(self.now_s())
+
+    def text(self, now_s: float) -> str:
         """The time as Kubernetes writes it: whole seconds, so nearly always the last answer."""
-        second = int(self._clock.now())
+        second = int(now_s)
         if second != self._second:
             self._second = second
             self._text = format_time(second)

@@ -11,21 +11,23 @@ Knows nothing of what the objects mean: that is `store`, its only user.
 from __future__ import annotations
 
 import logging
-from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections import defaultdict, deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Protocol
 
 from stowplan.apiserver.owners import OwnerIndex, Owners, Ref
 from stowplan.apiserver.selectors import Predicate
 from stowplan.apiserver.stored_kinds import STORED_KINDS
-from stowplan.apiserver.watches import HISTORY_MAX, Change, Rest, Seen, Watcher, WatchHub
-from stowplan.cluster.port import Answer, Done, WatchEvent
+from stowplan.apiserver.watches import HISTORY_MAX, Change, Rest, Watcher, WatchHub
+from stowplan.cluster.port import Answer, Done
 from stowplan.errors import ApiError, Timeout, Unavailable
 from stowplan.objects.base import KubeObject
 from stowplan.objects.kinds import Kind
 
 log = logging.getLogger(__name__)
+
+_NOBODY: Mapping[str, KubeObject] = {}
 
 
 class Journal(Protocol):
@@ -53,13 +55,12 @@ class Table:
 
     def __init__(self, kind: Kind, *, version: int, history_max: int) -> None:
         self.kind = kind
-        self.objects: dict[str, dict[str, KubeObject]] = {}
+        self.objects: defaultdict[str, dict[str, KubeObject]] = defaultdict(dict)
         self.rests: dict[tuple[str, str], Rest] = {}
         self.hub = WatchHub(kind, version=version, history_max=history_max)
 
     def find(self, namespace: str, name: str) -> KubeObject | None:
-        names = self.objects.get(namespace)
-        return None if names is None else names.get(name)
+        return self.objects.get(namespace, _NOBODY).get(name)
 
     def rest(self, namespace: str, name: str) -> Rest:
         return self.rests.get((namespace, name)) if self.rests else None
@@ -69,7 +70,7 @@ class Table:
         namespaces = [namespace] if namespace else sorted(self.objects)
         found = []
         for each in namespaces:
-            names = self.objects.get(each, {})
+            names = self.objects.get(each, _NOBODY)
             things = [names[name] for name in sorted(names)]
             found += (
                 things if predicate is None else [thing for thing in things if predicate(thing)]
@@ -80,21 +81,23 @@ class Table:
         for names in self.objects.values():
             yield from names.values()
 
-    def set(self, namespace: str, name: str, thing: KubeObject | None, rest: Rest) -> None:
-        names = self.objects.get(namespace)
-        if thing is None:
-            if names is not None:
-                names.pop(name, None)
-                if not names:
-                    del self.objects[namespace]
-        elif names is None:
-            self.objects[namespace] = {name: thing}
-        else:
-            names[name] = thing
-        if rest is not None and thing is not None:
+    def set(self, namespace: str, name: str, thing: KubeObject, rest: Rest) -> None:
+        self.objects[namespace][name] = thing
+        if rest is not None:
             self.rests[namespace, name] = rest
         elif self.rests:
             self.rests.pop((namespace, name), None)
+
+    def remove(self, namespace: str, name: str) -> None:
+        names = self.objects[namespace]
+        names.pop(name, None)
+        if not names:
+            del self.objects[namespace]
+        self.rests.pop((namespace, name), None)
+
+
+_Group = tuple[Table, list[Change]]
+"""Changes of one kind in a row: they reach their watchers together."""
 
 
 class Ledger:
@@ -110,13 +113,14 @@ class Ledger:
         self._next = ""
         self._journal = journal
         self._refusal: Unavailable | None = None
-        self._depth = 0
+        self.depth = 0
         """How many batches are open, one inside the other."""
         self._direct = journal is None
         """Writes become known at once: no journal, and no batch is open."""
         self._rehearsing = False
-        self._pending: list[tuple[Table, Change]] = []
-        self._answers: list[tuple[Done, Answer]] = []
+        self._pending: list[_Group] = []
+        self.answers: list[tuple[Done, Answer]] = []
+        """To be given when the open batch is committed."""
         self._unanswered = False
         """Something in this batch was written by a caller that has no answer to wait for."""
         self._outbox: deque[tuple[WatchHub, list[Change]]] = deque()
@@ -126,8 +130,8 @@ class Ledger:
         """The version of the next write; raises once writes are refused."""
         if self._refusal is not None:
             raise self._refusal
-        self._next = str(self.version + 1)
-        return self._next
+        version = self._next = f"{self.version + 1}"
+        return version
 
     def restore(self, kind: Kind, thing: KubeObject, rest: Rest) -> None:
         """Put back what a journal remembers, unseen by anybody."""
@@ -142,46 +146,47 @@ class Ledger:
     ) -> None:
         """Commit one change.  `new` carries `next_version`; a deleted object its last state."""
         meta = new.metadata
-        self.version += 1
-        assert meta.resource_version == self._next, (
-            f"{table.kind} {new.key} has version {meta.resource_version}, not {self._next}"
-        )
-        old_rest = table.rest(meta.namespace, meta.name)
-        event = WatchEvent(type_, new, meta.resource_version)
-        change = Change(self.version, (event, rest), old, old_rest)
-        self._set(table, old, None if type_ == "DELETED" else new, rest)
+        text, namespace, name = meta.resource_version, meta.namespace, meta.name
+        assert text == self._next, f"{table.kind} {new.key} has version {text}, not {self._next}"
+        self.version = version = self.version + 1
+        old_rest = table.rest(namespace, name) if table.rests else None
+        change = Change(type_, new, text, version, rest, old, old_rest)
+        before = None if old is None else old.metadata.owner_references
+        after = meta.owner_references
+        if type_ == "DELETED":
+            after = None
+            table.remove(namespace, name)
+        elif rest is None and not table.rests:
+            # Nearly all that is written comes by here.
+            table.objects[namespace][name] = new
+        else:
+            table.set(namespace, name, new, rest)
+        if before is not after:
+            self.owners.move(Ref(table.kind, namespace, name), before, after)
         if self._direct:
             hub = table.hub
             hub.record(change)
             if hub.watchers:
                 self._publish(hub, [change])
+            return
+        pending = self._pending
+        if pending and pending[-1][0] is table:
+            pending[-1][1].append(change)
         else:
-            self._pending.append((table, change))
-            if self._depth == 0:
-                self._flush()
-
-    def _set(
-        self, table: Table, old: KubeObject | None, new: KubeObject | None, rest: Rest
-    ) -> None:
-        some = old if new is None else new
-        assert some is not None, f"neither an old nor a new {table.kind}"
-        meta = some.metadata
-        table.set(meta.namespace, meta.name, new, rest)
-        before: Owners = old.metadata.owner_references if old is not None else None
-        after: Owners = new.metadata.owner_references if new is not None else None
-        if before is not after:
-            self.owners.move(Ref(table.kind, meta.namespace, meta.name), before, after)
+            pending.append((table, [change]))
+        if self.depth == 0:
+            self._flush()
 
     @contextmanager
     def batch(self) -> Iterator[None]:
         """Commit the writes inside together; answers and events follow at the end."""
-        self._depth += 1
+        self.depth += 1
         self._direct = False
         try:
             yield
         finally:
-            self._depth -= 1
-            if self._depth == 0:
+            self.depth -= 1
+            if self.depth == 0:
                 self._direct = self._journal is None
                 self._end_batch()
 
@@ -192,11 +197,11 @@ class Ledger:
         direct, unanswered = self._direct, self._unanswered
         self._direct = False
         self._rehearsing = True
-        self._depth += 1
+        self.depth += 1
         try:
             yield
         finally:
-            self._depth -= 1
+            self.depth -= 1
             self._rehearsing = False
             self._direct, self._unanswered = direct, unanswered
             pending, self._pending = self._pending, []
@@ -211,59 +216,52 @@ class Ledger:
             if unanswered:
                 raise
 
-    def answer(self, done: Done, answer: Answer) -> None:
-        """Answer now, or when the batch is committed."""
-        if self._depth:
-            self._answers.append((done, answer))
-        else:
-            done(answer)
-
     def note_unanswered(self) -> None:
-        if self._depth:
+        if self.depth:
             self._unanswered = True
 
     def settle(self) -> None:
         """Commit what an open batch has so far: a reader must not see what could be undone."""
-        if (self._pending or self._answers) and not self._rehearsing:
+        if (self._pending or self.answers) and not self._rehearsing:
             self._flush()
 
     def _flush(self) -> None:
         pending, self._pending = self._pending, []
-        answers, self._answers = self._answers, []
+        answers, self.answers = self.answers, []
         try:
             if pending and self._journal is not None:
-                writes = [(table.kind, change) for table, change in pending]
+                writes = [(table.kind, change) for table, group in pending for change in group]
                 self._journal.commit(writes, self.version)
         except Unavailable as error:
             self._undo(pending)
             if self._refusal is None:
                 log.error("%s: %s", error.where, error.message)
             self._refusal = error
-            for done, _ in answers:
-                _tell(done, error)
+            _tell([(done, error) for done, _ in answers])
             raise
-        self._make_known(pending)
-        for done, answer in answers:
-            _tell(done, answer)
+        for table, changes in pending:
+            table.hub.record_all(changes)
+        for table, changes in pending:
+            self._publish(table.hub, changes)
+        _tell(answers)
 
-    def _undo(self, pending: list[tuple[Table, Change]]) -> None:
-        for table, change in reversed(pending):
-            event = change.seen[0]
-            new = None if event.type == "DELETED" else event.object
-            self._set(table, new, change.previous, change.previous_rest)
-        self.version -= len(pending)
+    def _undo(self, pending: list[_Group]) -> None:
+        for table, changes in reversed(pending):
+            for change in reversed(changes):
+                self._undo_one(table, change)
+            self.version -= len(changes)
 
-    def _make_known(self, pending: list[tuple[Table, Change]]) -> None:
-        """Changes of one kind in a row reach their watchers together."""
-        groups: list[tuple[WatchHub, list[Change]]] = []
-        for table, change in pending:
-            table.hub.record(change)
-            if groups and groups[-1][0] is table.hub:
-                groups[-1][1].append(change)
-            else:
-                groups.append((table.hub, [change]))
-        for hub, changes in groups:
-            self._publish(hub, changes)
+    def _undo_one(self, table: Table, change: Change) -> None:
+        meta, previous = change.object.metadata, change.previous
+        before: Owners = None if change.type == "DELETED" else meta.owner_references
+        after: Owners = None
+        if previous is None:
+            table.remove(meta.namespace, meta.name)
+        else:
+            after = previous.metadata.owner_references
+            table.set(meta.namespace, meta.name, previous, change.previous_rest)
+        if before is not after:
+            self.owners.move(Ref(table.kind, meta.namespace, meta.name), before, after)
 
     def _publish(self, hub: WatchHub, changes: list[Change]) -> None:
         """Deliver; what a watcher writes meanwhile waits its turn, so all see one order."""
@@ -272,10 +270,10 @@ class Ledger:
             return
         self._delivering = True
         try:
-            hub.deliver(changes)
+            hub.deliver(changes, hub.watchers)
             while self._outbox:
                 waiting, more = self._outbox.popleft()
-                waiting.deliver(more)
+                waiting.deliver(more, waiting.watchers)
         finally:
             self._delivering = False
 
@@ -297,7 +295,7 @@ class Ledger:
 
     def _beginning(
         self, kind: Kind, namespace: str, version: str, watcher: Watcher
-    ) -> tuple[list[Seen], list[Change]]:
+    ) -> tuple[list[Change], list[Change]]:
         table = self.tables[kind.struct]
         if version in ("", "0"):
             watcher.version = self.version
@@ -317,15 +315,16 @@ class Ledger:
         return [], table.hub.since(number)
 
 
-def _tell(done: Done, answer: Answer) -> None:
-    """Answer one of many: if it fails, the others still hear."""
-    try:
-        done(answer)
-    except Exception:
-        log.exception("the receiver of an answer failed")
+def _tell(answers: list[tuple[Done, Answer]]) -> None:
+    """Answer everybody: if one fails, the others still hear."""
+    for done, answer in answers:
+        try:
+            done(answer)
+        except Exception:
+            log.exception("the receiver of an answer failed")
 
 
-def _added(thing: KubeObject, table: Table) -> Seen:
+def _added(thing: KubeObject, table: Table) -> Change:
     meta = thing.metadata
-    event = WatchEvent("ADDED", thing, meta.resource_version)
-    return event, table.rest(meta.namespace, meta.name)
+    rest = table.rest(meta.namespace, meta.name)
+    return Change("ADDED", thing, meta.resource_version, 0, rest)

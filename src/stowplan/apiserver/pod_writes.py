@@ -19,6 +19,9 @@ from stowplan.objects.pod import Pod, PodStatus
 
 BINDING_RESOURCE = "pods/binding"
 
+PENDING = PodStatus(phase="Pending")
+"""The status of a new pod."""
+
 _CONDITION_FIELDS = {
     "type": "type",
     "status": "status",
@@ -66,7 +69,7 @@ class BoundStatus:
                 type="PodScheduled", status="True", last_transition_time=now
             )
             self._fresh = PodStatus(phase="Pending", conditions=[self._scheduled])
-        if status.phase == "Pending" and not status.conditions and status == _PENDING:
+        if status is PENDING or status == PENDING:
             return self._fresh
         conditions = list(status.conditions or ())
         for n, condition in enumerate(conditions):
@@ -77,9 +80,6 @@ class BoundStatus:
         else:
             conditions.append(self._scheduled)
         return replace(status, conditions=conditions, nominated_node_name="")
-
-
-_PENDING = PodStatus(phase="Pending")
 
 
 def patch_status(pod: Pod, body: Any) -> PodStatus | None:

@@ -6,31 +6,25 @@ A busy scheduler writes two for each pod; without a bound they would outgrow eve
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
-from typing import NamedTuple
+
+from stowplan.objects.base import ObjectMeta
 
 EVENT_LIFE_S = 3600.0
 EVENTS_MAX = 50_000
-
-
-class Kept(NamedTuple):
-    expires_s: float
-    namespace: str
-    name: str
-    uid: str
 
 
 class EventRetention:
     def __init__(self, *, events_max: int = EVENTS_MAX) -> None:
         assert events_max > 0, f"room for {events_max} events is none"
         self._events_max = events_max
-        self._kept: deque[Kept] = deque()
+        self._kept: deque[tuple[float, ObjectMeta]] = deque()
+        """When each of them expires, oldest first."""
 
-    def add(self, now_s: float, namespace: str, name: str, uid: str) -> None:
-        self._kept.append(Kept(now_s + EVENT_LIFE_S, namespace, name, uid))
-
-    def due(self, now_s: float) -> Iterator[Kept]:
-        """The events that have to go, oldest first."""
+    def keep(self, event: ObjectMeta, now_s: float) -> list[ObjectMeta]:
+        """Remember a new one; those that have to go now, oldest first."""
         kept = self._kept
-        while kept and (len(kept) > self._events_max or kept[0].expires_s <= now_s):
-            yield kept.popleft()
+        kept.append((now_s + EVENT_LIFE_S, event))
+        due = []
+        while len(kept) > self._events_max or kept[0][0] <= now_s:
+            due.append(kept.popleft()[1])
+        return due

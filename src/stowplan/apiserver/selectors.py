@@ -18,7 +18,7 @@ from stowplan.objects.labels import SelectorError
 from stowplan.objects.selector_text import parse_selector
 
 Predicate = Callable[[Any], bool]
-Getter = Callable[[Any], str]
+Getter = Callable[[Any], Any]
 
 _NO_LABELS: dict[str, str] = {}
 _NO_REFERENCE = ObjectReference()
@@ -41,34 +41,34 @@ def _reference_getters(prefix: str) -> dict[str, Getter]:
 
 
 _COMMON: dict[str, Getter] = {
-    "metadata.name": lambda thing: str(thing.metadata.name),
-    "metadata.namespace": lambda thing: str(thing.metadata.namespace),
+    "metadata.name": lambda thing: thing.metadata.name,
+    "metadata.namespace": lambda thing: thing.metadata.namespace,
 }
 
 _FIELDS: dict[Kind, dict[str, Getter]] = {
     POD: {
-        "spec.nodeName": lambda pod: str(pod.spec.node_name),
-        "spec.schedulerName": lambda pod: str(pod.spec.scheduler_name),
-        "spec.restartPolicy": lambda pod: str(pod.spec.restart_policy),
+        "spec.nodeName": lambda pod: pod.spec.node_name,
+        "spec.schedulerName": lambda pod: pod.spec.scheduler_name,
+        "spec.restartPolicy": lambda pod: pod.spec.restart_policy,
         "spec.hostNetwork": lambda pod: _word(pod.spec.host_network),
-        "status.phase": lambda pod: str(pod.status.phase),
-        "status.nominatedNodeName": lambda pod: str(pod.status.nominated_node_name),
+        "status.phase": lambda pod: pod.status.phase,
+        "status.nominatedNodeName": lambda pod: pod.status.nominated_node_name,
     },
     NODE: {"spec.unschedulable": lambda node: _word(node.spec.unschedulable)},
     NAMESPACE: {
         "status.phase": lambda thing: (
             "Active" if thing.metadata.deletion_timestamp is None else "Terminating"
         ),
-        "name": lambda thing: str(thing.metadata.name),
+        "name": lambda thing: thing.metadata.name,
     },
     EVENT: {
         # core/v1 names and events.k8s.io/v1 names: the stored object is the same.
         **_reference_getters("involvedObject"),
         **_reference_getters("regarding"),
-        "reason": lambda event: str(event.reason),
-        "type": lambda event: str(event.type),
-        "reportingComponent": lambda event: str(event.reporting_controller),
-        "reportingController": lambda event: str(event.reporting_controller),
+        "reason": lambda event: event.reason,
+        "type": lambda event: event.type,
+        "reportingComponent": lambda event: event.reporting_controller,
+        "reportingController": lambda event: event.reporting_controller,
     },
 }
 

@@ -11,7 +11,7 @@ beside its struct; `view` puts the two together.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -20,7 +20,7 @@ from stowplan.apiserver.bootstrap import first_objects
 from stowplan.apiserver.identity import Identity
 from stowplan.apiserver.ledger import Journal, Ledger
 from stowplan.apiserver.selectors import predicate
-from stowplan.apiserver.watches import HISTORY_MAX, Rest, Seen, Watcher
+from stowplan.apiserver.watches import HISTORY_MAX, Change, Rest, Seen, Watcher
 from stowplan.apiserver.writes import Writer, view
 from stowplan.clock import Clock
 from stowplan.cluster.port import Answer, Done, ListOptions, ListResult, Watch, WatchHandlers
@@ -82,7 +82,11 @@ class Store:
             answer = self._handlers[type(request)](request)
         except ApiError as error:
             answer = error
-        self._ledger.answer(done, answer)
+        ledger = self._ledger
+        if ledger.depth:
+            ledger.answers.append((done, answer))
+        else:
+            done(answer)
 
     def list(
         self, kind: Kind, options: ListOptions, done: Callable[[ListResult | ApiError], None]
@@ -103,12 +107,9 @@ class Store:
         From "" or "0" it starts with an ADDED event for each object there is, as Kubernetes does.
         A version that is no longer known ends the watch with `Gone`, at once.
         """
-        on_events = handlers.on_events
-
-        def on_seen(seen: list[Seen]) -> None:
-            on_events([event for event, _ in seen])
-
-        return self.follow(kind, options, resource_version, on_seen, handlers.on_end)
+        return self._watch(
+            kind, options, resource_version, handlers.on_events, handlers.on_end, bookmarks=True
+        )
 
     # For callers in this process.
 
@@ -192,12 +193,28 @@ class Store:
         bookmarks: bool = True,
     ) -> Watch:
         """A watch whose events come with the rest of their objects."""
+
+        def on_changes(changes: Sequence[Change]) -> None:
+            on_seen([change.seen for change in changes])
+
+        return self._watch(kind, options, resource_version, on_changes, on_end, bookmarks=bookmarks)
+
+    def _watch(
+        self,
+        kind: Kind,
+        options: ListOptions,
+        resource_version: str,
+        on_changes: Callable[[Sequence[Change]], None],
+        on_end: Callable[[ApiError | None], None],
+        *,
+        bookmarks: bool,
+    ) -> Watch:
         try:
             selects = predicate(kind, options)
         except ApiError as error:
             on_end(error)
             return Watch()
-        watcher = Watcher(selects, on_seen, on_end, bookmarks=bookmarks, version=0)
+        watcher = Watcher(selects, on_changes, on_end, bookmarks=bookmarks, version=0)
         namespace = options.namespace if kind.namespaced else ""
         self._ledger.watch(kind, namespace, resource_version, watcher)
         hub = self._ledger.tables[kind.struct].hub

@@ -19,7 +19,13 @@ from stowplan.apiserver.answers import (
     required,
     unsupported,
 )
-from stowplan.objects.base import KubeObject, LabelSelector, ObjectMeta, Resources
+from stowplan.objects.base import (
+    KubeObject,
+    LabelSelector,
+    ObjectMeta,
+    OwnerReference,
+    Resources,
+)
 from stowplan.objects.kinds import NAMESPACE, Kind
 from stowplan.objects.labels import SelectorError, compile_selector
 from stowplan.objects.names import label_key_problem, label_value_problem
@@ -44,7 +50,9 @@ SYSTEM_PRIORITY_PREFIX = "system-"
 
 _LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _is_label = re.compile(_LABEL).fullmatch
-_is_subdomain = re.compile(rf"{_LABEL}(\.{_LABEL})*").fullmatch
+# The same as `_SUBDOMAIN_RULE` says, so that a good name is read once from left to right.
+_PART = "[a-z0-9][-a-z0-9]*+(?<!-)"
+_is_subdomain = re.compile(rf"{_PART}(?:\.{_PART})*+").fullmatch
 
 _LABEL_RULE = (
     "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and "
@@ -78,15 +86,26 @@ def subdomain_problem(name: str) -> str:
 def validate_meta(kind: Kind, meta: ObjectMeta) -> list[Problem]:
     """Name and labels; cheap for the good case, which is nearly all of them."""
     problems = []
-    if not meta.name:
-        problems.append(required("metadata.name", "name or generateName is required"))
-    else:
-        check = label_problem if kind is NAMESPACE else subdomain_problem
-        if problem := check(meta.name):
-            problems.append(invalid("metadata.name", meta.name, problem))
+    name = meta.name
+    if len(name) > LABEL_LENGTH_MAX or kind is NAMESPACE or not _is_subdomain(name):
+        problems += _name(kind, name)
     if meta.labels:
         problems += _labels(meta.labels, "metadata.labels")
-    for n, owner in enumerate(meta.owner_references or ()):
+    if meta.owner_references:
+        problems += _owners(meta.owner_references)
+    return problems
+
+
+def _name(kind: Kind, name: str) -> list[Problem]:
+    if not name:
+        return [required("metadata.name", "name or generateName is required")]
+    problem = label_problem(name) if kind is NAMESPACE else subdomain_problem(name)
+    return [invalid("metadata.name", name, problem)] if problem else []
+
+
+def _owners(owners: list[OwnerReference]) -> list[Problem]:
+    problems = []
+    for n, owner in enumerate(owners):
         where = f"metadata.ownerReferences[{n}]"
         for name, value in (("kind", owner.kind), ("name", owner.name), ("uid", owner.uid)):
             if not value:
@@ -259,3 +278,5 @@ _VALIDATORS: dict[type[KubeObject], Callable[[Any], Iterator[Problem]]] = {
     PriorityClass: _priority_class,
     **dict.fromkeys(WORKLOADS, _workload),
 }
+VALIDATED = frozenset(_VALIDATORS)
+"""The kinds, besides Pod, that `validate_object` has a rule for."""

@@ -13,11 +13,10 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import msgspec
 from msgspec.structs import replace
 
 from stowplan.apiserver.selectors import Predicate
@@ -34,22 +33,26 @@ Rest = Any
 """What `objects.codec` keeps of an object beside its struct."""
 
 Seen = tuple[WatchEvent, Rest]
-"""What a watcher gets: the event, and the rest of its object."""
+"""An event, and the rest of its object."""
 
 
-class Change(msgspec.Struct, frozen=True, gc=False):
-    """One committed write."""
+class Change(WatchEvent, frozen=True, gc=False):
+    """One committed write.  It is the event that watchers get: most of them get it as it is."""
 
     version: int
-    seen: Seen
-    previous: KubeObject | None
-    previous_rest: Rest
+    rest: Rest = None
+    previous: KubeObject | None = None
+    previous_rest: Rest = None
+
+    @property
+    def seen(self) -> Seen:
+        return self, self.rest
 
 
 @dataclass(slots=True, eq=False)
 class Watcher:
     predicate: Predicate | None
-    on_seen: Callable[[list[Seen]], None]
+    on_changes: Callable[[Sequence[Change]], None]
     on_end: Callable[[ApiError | None], None]
     bookmarks: bool
     version: int
@@ -63,17 +66,19 @@ class WatchHub:
     def __init__(self, kind: Kind, *, version: int = 0, history_max: int = HISTORY_MAX) -> None:
         assert history_max > 0, f"a history needs room for at least one change, not {history_max}"
         self._kind = kind
-        self._changes: deque[Change] = deque()
-        self._history_max = history_max
-        self._oldest = version
-        """The oldest version that a watch can start from."""
-        self.watchers: list[Watcher] = []
+        # One more than can be replayed: when it is full, a watch can start from its first one.
+        self._changes: deque[Change] = deque(maxlen=history_max + 1)
+        self._begun = version
+        """Where the history begins, as long as it is not full."""
+        self.watchers: tuple[Watcher, ...] = ()
+        self.record = self._changes.append
+        self.record_all = self._changes.extend
 
-    def record(self, change: Change) -> None:
+    @property
+    def _oldest(self) -> int:
+        """The oldest version that a watch can start from."""
         changes = self._changes
-        if len(changes) >= self._history_max:
-            self._oldest = changes.popleft().version
-        changes.append(change)
+        return changes[0].version if len(changes) == changes.maxlen else self._begun
 
     def since(self, version: int) -> list[Change]:
         """The changes after `version`, or Gone when some of them are forgotten."""
@@ -84,21 +89,21 @@ class WatchHub:
     def forget(self) -> None:
         """Drop the history, as compaction does: watches from before now are Gone."""
         if self._changes:
-            self._oldest = self._changes[-1].version
+            self._begun = self._changes[-1].version
             self._changes.clear()
 
-    def add(self, watcher: Watcher, initial: list[Seen], replay: list[Change]) -> None:
+    def add(self, watcher: Watcher, initial: list[Change], replay: list[Change]) -> None:
         """Start to deliver: first what the watcher has missed, then what comes."""
-        self.watchers.append(watcher)
+        self.watchers += (watcher,)
         if initial:
             self._hand_over(watcher, initial)
         if replay:
-            self._deliver_to(watcher, replay)
+            self.deliver(replay, (watcher,))
 
     def stop(self, watcher: Watcher) -> None:
         if watcher.active:
             watcher.active = False
-            self.watchers.remove(watcher)
+            self.watchers = tuple(other for other in self.watchers if other is not watcher)
 
     def end(self, watcher: Watcher, error: ApiError | None) -> None:
         """End a watch from the server's side."""
@@ -110,9 +115,23 @@ class WatchHub:
         except Exception:
             log.exception("a watcher of %s failed at the end of its watch", self._kind.plural)
 
-    def deliver(self, changes: list[Change]) -> None:
-        for watcher in tuple(self.watchers):
-            self._deliver_to(watcher, changes)
+    def deliver(self, changes: list[Change], watchers: tuple[Watcher, ...]) -> None:
+        first, last = changes[0].version, changes[-1].version
+        for watcher in watchers:
+            seen = changes
+            if first <= watcher.version:
+                # It began inside another one's handler, and has replayed these already.
+                seen = [change for change in changes if change.version > watcher.version]
+                if not seen:
+                    continue
+            watcher.version = last
+            if watcher.predicate is not None:
+                seen = _translate(watcher.predicate, seen)
+            if seen and watcher.active:
+                try:
+                    watcher.on_changes(seen)
+                except Exception as error:
+                    self._fail(watcher, error)
 
     def bookmark(self, version: int) -> None:
         """Tell watchers that asked for it that they have seen everything up to `version`."""
@@ -122,55 +141,50 @@ class WatchHub:
             kind=self._kind.name,
             metadata=ObjectMeta(resource_version=text),
         )
-        event = WatchEvent("BOOKMARK", mark, text)
-        for watcher in tuple(self.watchers):
+        event = Change("BOOKMARK", mark, text, version)
+        for watcher in self.watchers:
             if watcher.bookmarks and watcher.active:
-                self._hand_over(watcher, [(event, None)])
+                self._hand_over(watcher, [event])
 
-    def _deliver_to(self, watcher: Watcher, changes: list[Change]) -> None:
-        # A watch that began inside another one's handler has replayed these already.
-        if changes[0].version <= watcher.version:
-            changes = [change for change in changes if change.version > watcher.version]
-            if not changes:
-                return
-        watcher.version = changes[-1].version
-        if watcher.predicate is None:
-            seen = [change.seen for change in changes]
-        else:
-            seen = _translate(watcher.predicate, changes)
-        if seen and watcher.active:
-            self._hand_over(watcher, seen)
-
-    def _hand_over(self, watcher: Watcher, seen: list[Seen]) -> None:
+    def _hand_over(self, watcher: Watcher, changes: list[Change]) -> None:
         try:
-            watcher.on_seen(seen)
+            watcher.on_changes(changes)
         except Exception as error:
-            log.exception("a watcher of %s failed; its watch ends", self._kind.plural)
-            self.end(watcher, ApiError(f"the watcher failed: {error}"))
+            self._fail(watcher, error)
+
+    def _fail(self, watcher: Watcher, error: Exception) -> None:
+        log.exception("a watcher of %s failed; its watch ends", self._kind.plural)
+        self.end(watcher, ApiError(f"the watcher failed: {error}"))
 
 
-def _translate(selects: Predicate, changes: Iterable[Change]) -> list[Seen]:
+def _translate(selects: Predicate, changes: list[Change]) -> list[Change]:
     """The changes as a watcher sees them that only knows what `selects` lets through."""
     translated = []
     for change in changes:
-        event = change.seen[0]
-        if event.type != "MODIFIED":
-            if selects(event.object):
-                translated.append(change.seen)
+        matches = selects(change.object)
+        if change.type != "MODIFIED":
+            if matches:
+                translated.append(change)
             continue
         assert change.previous is not None, f"nothing was modified at {change.version}"
-        matched, matches = selects(change.previous), selects(event.object)
-        if matched and matches:
-            translated.append(change.seen)
-        elif matches:
-            added = WatchEvent("ADDED", event.object, event.resource_version)
-            translated.append((added, change.seen[1]))
-        elif matched:
-            # The object as the watcher knew it, with the version at which it went.
-            gone = at_version(change.previous, event.resource_version)
-            deleted = WatchEvent("DELETED", gone, event.resource_version)
-            translated.append((deleted, change.previous_rest))
+        matched = selects(change.previous)
+        if matches and matched:
+            translated.append(change)
+        elif matches or matched:
+            translated.append(_came(change) if matches else _went(change))
     return translated
+
+
+def _came(change: Change) -> Change:
+    return Change("ADDED", change.object, change.resource_version, change.version, change.rest)
+
+
+def _went(change: Change) -> Change:
+    """The object as the watcher knew it, with the version at which it went."""
+    assert change.previous is not None, f"nothing went at {change.version}"
+    version = change.resource_version
+    gone = at_version(change.previous, version)
+    return Change("DELETED", gone, version, change.version, change.previous_rest)
 
 
 def at_version(thing: KubeObject, version: str) -> KubeObject:

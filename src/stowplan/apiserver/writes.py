@@ -14,7 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from stowplan.apiserver import answers
-from stowplan.apiserver.admission import Admission
+from stowplan.apiserver.admission import ADMITTED, Admission
 from stowplan.apiserver.bodies import (
     SharedRests,
     check_body,
@@ -23,7 +23,12 @@ from stowplan.apiserver.bodies import (
     with_job_selector,
 )
 from stowplan.apiserver.bootstrap import IMMORTAL_NAMESPACES
-from stowplan.apiserver.defaults import default_object, default_spec, qos_class
+from stowplan.apiserver.defaults import (
+    DEFAULTED,
+    default_object,
+    default_spec,
+    qos_class,
+)
 from stowplan.apiserver.deletion import may_go, plan_deletion
 from stowplan.apiserver.garbage import FOREGROUND, Garbage
 from stowplan.apiserver.identity import GENERATED_NAME_BASE_MAX, Identity
@@ -37,6 +42,7 @@ from stowplan.apiserver.retention import EventRetention
 from stowplan.apiserver.served import with_defaults
 from stowplan.apiserver.updates import merge_update
 from stowplan.apiserver.validation import (
+    VALIDATED,
     WORKLOADS,
     validate_finalizers,
     validate_meta,
@@ -49,6 +55,7 @@ from stowplan.objects.api import Bind, Create, Delete, Patch, Update
 from stowplan.objects.base import KubeObject, ObjectMeta
 from stowplan.objects.codec import join, split
 from stowplan.objects.kinds import EVENT, JOB, KIND_BY_STRUCT, NAMESPACE, POD, Kind
+from stowplan.objects.node import Node
 from stowplan.objects.pod import Pod
 from stowplan.objects.workloads import (
     DaemonSet,
@@ -81,6 +88,8 @@ _WITH_GENERATION = frozenset(
 )
 # What admitted pod specs were resolved with.
 _CLASSES = frozenset({PriorityClass, RuntimeClass})
+# Other kinds are stored as they come; events are, and there is one for each pod at least.
+_PREPARED = DEFAULTED | ADMITTED | VALIDATED
 
 
 class Writer:
@@ -96,6 +105,7 @@ class Writer:
         self._events = EventRetention()
         self._rests = SharedRests()
         self._pods = ledger.tables[Pod]
+        self._nodes = ledger.tables[Node]
         self._namespaces = ledger.tables[Namespace]
 
     # What admission asks.
@@ -115,79 +125,82 @@ class Writer:
     # Create.
 
     def create(self, request: Create) -> KubeObject:
-        kind, body = request.kind, request.body
+        kind, thing, rest = request.kind, request.body, None
+        struct, ledger, identity = kind.struct, self._ledger, self._identity
         if self._create_namespaces and kind.namespaced:
             self._make_namespace(request.namespace)
-        if not isinstance(body, kind.struct):
-            return self._create_from_data(kind, request.namespace, body)
-        if kind is JOB:
-            # Its selector is made from its uid, in the pod template, which is JSON data.
-            return self._create_from_data(kind, request.namespace, join(body, None))
-        return self._create(kind, request.namespace, body, None)
-
-    def _create_from_data(self, kind: Kind, namespace: str, body: Any) -> KubeObject:
-        check_body(kind, body)
-        data = clean_body(kind, body)
-        if kind is JOB:
-            uid = self._identity.uid(self._ledger.version + 1)
-            data = with_job_selector(data, uid)
-        thing, rest = self._split(kind, with_defaults(kind, data))
-        return self._create(kind, namespace, thing, self._rests.of(rest))
-
-    def _create(self, kind: Kind, namespace: str, thing: KubeObject, rest: Rest) -> KubeObject:
-        version = self._ledger.next_version()
-        table = self._ledger.tables[kind.struct]
+        if not isinstance(thing, struct) or kind is JOB:
+            thing, rest = self._from_data(kind, thing)
+        version = ledger.next_version()
+        table = ledger.tables[struct]
         meta = thing.metadata
         if meta.resource_version:
             raise BadRequest("resourceVersion should not be set on objects to be created")
-        namespace = self._namespace(kind, namespace, meta)
-        name = meta.name or self._generate_name(table, namespace, meta.generate_name)
-        if table.find(namespace, name) is not None:
+        namespace = self._namespace(kind, request.namespace, meta)
+        name = meta.name
+        if not name:
+            name = self._generate_name(table, namespace, meta.generate_name)
+        elif table.find(namespace, name) is not None:
             raise answers.already_exists(kind, name)
+        now_s = identity.now_s()
         meta = replace(
             meta,
             name=name,
             namespace=namespace,
-            uid=self._identity.uid(self._ledger.version + 1),
+            uid=identity.uid(ledger.version + 1),
             resource_version=version,
-            generation=1 if kind.struct in _WITH_GENERATION else 0,
-            creation_timestamp=self._identity.now(),
+            generation=1 if struct in _WITH_GENERATION else 0,
+            creation_timestamp=identity.text(now_s),
             deletion_timestamp=None,
             deletion_grace_period_seconds=None,
         )
         if problems := validate_meta(kind, meta):
             raise answers.InvalidObject(kind, name, problems)
-        new = self._admit(kind, thing, meta)
-        self._ledger.write(table, "ADDED", None, new, rest)
-        if kind.struct in _CLASSES:
-            self._admission.forget()
+        new: KubeObject
+        if isinstance(thing, Pod):
+            new = self._admission.admit_pod(thing.spec, meta)
+        else:
+            new = replace(thing, api_version=kind.api_version, kind=kind.name, metadata=meta)
+            if struct in _PREPARED:
+                new = self._prepare(kind, new)
+        ledger.write(table, "ADDED", None, new, rest)
         if kind is EVENT:
-            self._keep_event(meta)
+            for old in self._events.keep(meta, now_s):
+                self._expire(old)
+        elif struct in _CLASSES:
+            self._admission.forget()
         return new
 
-    def _admit(self, kind: Kind, thing: KubeObject, meta: ObjectMeta) -> KubeObject:
-        """The object as it will be stored."""
-        if isinstance(thing, Pod):
-            spec, status, labels = self._admission.admit_pod(thing, meta.name)
-            if labels is not meta.labels:
-                meta = replace(meta, labels=labels)
-            return Pod(api_version="v1", kind="Pod", metadata=meta, spec=spec, status=status)
-        new = replace(thing, api_version=kind.api_version, kind=kind.name, metadata=meta)
+    def _from_data(self, kind: Kind, body: Any) -> tuple[KubeObject, Rest]:
+        if isinstance(body, kind.struct):
+            body = join(body, None)
+        check_body(kind, body)
+        data = clean_body(kind, body)
+        if kind is JOB:
+            # Its selector is made from its uid, in the pod template, which is JSON data.
+            uid = self._identity.uid(self._ledger.version + 1)
+            data = with_job_selector(data, uid)
+        thing, rest = self._split(kind, with_defaults(kind, data))
+        return thing, self._rests.of(rest)
+
+    def _prepare(self, kind: Kind, new: KubeObject) -> KubeObject:
+        """The object, of any kind but Pod, as it will be stored."""
         new = self._admission.admit_object(kind, default_object(new, creating=True))
         if problems := _object_problems(kind, new):
-            raise answers.InvalidObject(kind, meta.name, problems)
+            raise answers.InvalidObject(kind, new.name, problems)
         return new
 
     def _namespace(self, kind: Kind, namespace: str, meta: ObjectMeta) -> str:
         """The namespace of a new object, which must exist and stay."""
         if not kind.namespaced:
             return ""
-        if meta.namespace and namespace and meta.namespace != namespace:
+        own = meta.namespace
+        if own and namespace and own != namespace:
             raise BadRequest(
                 "the namespace of the provided object does not match the namespace sent on the "
                 "request"
             )
-        namespace = namespace or meta.namespace
+        namespace = namespace or own
         if not namespace:
             raise BadRequest("an empty namespace may not be set during creation")
         found = self._namespaces.find("", namespace)
@@ -204,7 +217,7 @@ class Writer:
 
     def _make_namespace(self, name: str) -> None:
         if name and self._namespaces.find("", name) is None:
-            self._create(NAMESPACE, "", Namespace(metadata=ObjectMeta(name=name)), None)
+            self.create(Create(NAMESPACE, "", Namespace(metadata=ObjectMeta(name=name))))
 
     def _generate_name(self, table: Table, namespace: str, base: str) -> str:
         if not base:
@@ -216,14 +229,11 @@ class Writer:
                 return name
         raise answers.already_exists(table.kind, name)
 
-    def _keep_event(self, meta: ObjectMeta) -> None:
-        now_s = self._identity.now_s()
-        self._events.add(now_s, meta.namespace, meta.name, meta.uid)
+    def _expire(self, event: ObjectMeta) -> None:
         table = self._ledger.tables[EVENT.struct]
-        for old in self._events.due(now_s):
-            thing = table.find(old.namespace, old.name)
-            if thing is not None and thing.metadata.uid == old.uid:
-                self._remove(table, thing, thing.metadata)
+        thing = table.find(event.namespace, event.name)
+        if thing is not None and thing.metadata.uid == event.uid:
+            self._remove(table, thing, thing.metadata)
 
     # Update and patch.
 
@@ -416,32 +426,35 @@ class Writer:
     def resume(self) -> None:
         """Take up what the last process with this journal left undone."""
         now_s = self._identity.now_s()
-        for thing in self._ledger.tables[EVENT.struct].every():
-            self._events.add(now_s, thing.namespace, thing.name, thing.uid)
+        for thing in [*self._ledger.tables[EVENT.struct].every()]:
+            for old in self._events.keep(thing.metadata, now_s):
+                self._expire(old)
         self._garbage.collect()
 
     # Bind, and objects as they are.
 
     def bind(self, request: Bind) -> None:
-        version = self._ledger.next_version()
-        old = self._pods.find(request.namespace, request.name)
+        ledger, pods, node = self._ledger, self._pods, request.node
+        version = ledger.next_version()
+        old = pods.find(request.namespace, request.name)
         if not isinstance(old, Pod):
             raise answers.not_found(POD, request.name)
         meta = old.metadata
         if request.uid and request.uid != meta.uid:
             raise answers.wrong_uid(POD, meta.namespace, meta.name, request.uid, meta.uid)
-        if not request.node:
+        if not node:
             raise Invalid(f'Binding "{request.name}" is invalid: target.name: Required value')
         check_binding(old)
-        labels = self._admission.topology_labels(meta.labels, request.node, overwrite=True)
+        found = self._nodes.find("", node)
+        labels = self._admission.topology_labels(meta.labels, found, overwrite=True)
         new = replace(
             old,
             metadata=replace(meta, resource_version=version, labels=labels),
-            spec=replace(old.spec, node_name=request.node),
+            spec=replace(old.spec, node_name=node),
             status=self._bound.of(old.status, self._identity.now()),
         )
-        rest = self._pods.rest(meta.namespace, meta.name)
-        self._ledger.write(self._pods, "MODIFIED", old, new, rest)
+        rest = pods.rest(meta.namespace, meta.name) if pods.rests else None
+        ledger.write(pods, "MODIFIED", old, new, rest)
 
     def put(self, thing: KubeObject, rest: Rest = None) -> KubeObject:
         """Store an object as it is, unchecked: how a cluster that was saved comes back.

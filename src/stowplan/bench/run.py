@@ -191,7 +191,9 @@ def connect(
     machine = Machine(
         config, random=Random(seed), recorder=Recorders(metrics), log=AttemptLog(metrics, attempts)
     )
-    recorder = EventRecorder(cluster, engine.clock)
+    recorder = EventRecorder(
+        cluster, engine.clock, call_later=engine.call_later, random=Random(seed)
+    )
     driver = Driver(
         machine,
         cluster,
@@ -200,6 +202,7 @@ def connect(
         recorder=recorder,
         random=Random(seed),
     )
+    driver.on_handled = metrics.handled
     return Scheduler(driver, metrics, recorder)
 
 

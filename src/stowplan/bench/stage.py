@@ -58,21 +58,21 @@ class PodTally:
         for thing in items:
             self._seen(thing)
 
-    def apply(self, event: WatchEvent) -> None:
-        if event.type == "DELETED":
-            uid = event.object.metadata.uid
-            self.waiting.pop(uid, None)
-            self.settled.add(uid)
-        else:
-            self._seen(event.object)
+    def apply(self, events: Sequence[WatchEvent]) -> None:
+        for event in events:
+            if event.type == "DELETED":
+                uid = event.object.metadata.uid
+                self.waiting.pop(uid, None)
+                self.settled.add(uid)
+            elif event.type != "BOOKMARK":
+                self._seen(event.object)
 
-    def _seen(self, pod: KubeObject) -> None:
-        assert isinstance(pod, Pod)
-        uid = pod.metadata.uid
+    def _seen(self, pod: Any) -> None:
+        uid, settled = pod.metadata.uid, self.settled
         if not pod.spec.node_name:
             self.waiting[uid] = pod
-        elif uid not in self.settled:
-            self.settled.add(uid)
+        elif uid not in settled:
+            settled.add(uid)
             self.waiting.pop(uid, None)
             self.placed_count += 1
             for tell in self.on_placed:
@@ -167,31 +167,19 @@ class Stage:
         on_answer: Callable[[KubeObject | None], None] = lambda answer: None,
     ) -> Steps[None]:
         """Send many, so many at a time, a turn for the others after each handful."""
+        answers: list[Answer] = []
+        call, hear = self.cluster.call, answers.append
         in_flight = 0
-        failures: list[ApiError] = []
-
-        def done(answer: Answer) -> None:
-            nonlocal in_flight
-            in_flight -= 1
-            if isinstance(answer, ApiError):
-                failures.append(answer)
-            else:
-                on_answer(answer)
-
-        call = self.cluster.call
-        for number, request in enumerate(requests, 1):
+        for request in requests:
+            call(request, hear)
             in_flight += 1
-            call(request, done)
-            if number % workers == 0:
-                yield 0.0
+            pause_s = 0.0
             while in_flight >= workers:
-                yield POLL_S
-            if failures:
-                raise failures[0]
-        while in_flight:
+                yield pause_s
+                in_flight -= _take(answers, on_answer)
+                pause_s = POLL_S
+        while in_flight := in_flight - _take(answers, on_answer):
             yield POLL_S
-        if failures:
-            raise failures[0]
 
     def list_pods(self, namespace: str, labels: Mapping[str, str]) -> Steps[list[Pod]]:
         answers: list[ListResult | ApiError] = []
@@ -242,3 +230,14 @@ class Stage:
             f"{len(keys)} pods are still without a node after {WAIT_S_MAX:.0f} s: {shown}",
             hint=f"the first one: {why}" if why else "",
         )
+
+
+def _take(answers: list[Answer], on_answer: Callable[[KubeObject | None], None]) -> int:
+    """Hand over the answers that have come, and count them; a failure is raised."""
+    count = len(answers)
+    for answer in answers:
+        if isinstance(answer, ApiError):
+            raise answer
+        on_answer(answer)
+    answers.clear()
+    return count

@@ -7,6 +7,7 @@ accepted, so that a command line written for kube-scheduler works, and left out 
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
@@ -44,7 +45,7 @@ class GoDuration(click.ParamType[Duration]):
 
 
 class GoList(click.ParamType[tuple[str, ...]]):
-    """Values between commas."""
+    """Values between commas; given again, a flag adds to its list (`_joined`)."""
 
     name = "list"
 
@@ -52,6 +53,21 @@ class GoList(click.ParamType[tuple[str, ...]]):
         if isinstance(value, tuple):
             return value
         return tuple(part.strip() for part in value.split(",") if part.strip())
+
+
+class GoMap(click.ParamType[dict[str, str]]):
+    """One KEY=VALUE, whose parts may have commas, or several, each in double quotes."""
+
+    name = "map"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> dict[str, str]:
+        if isinstance(value, dict):
+            return value
+        pairs = [value.strip('"')] if value.count("=") == 1 else next(csv.reader([value]), [])
+        for pair in pairs:
+            if "=" not in pair:
+                self.fail(f"{pair} must be formatted as key=value", param, ctx)
+        return {key: text for key, _, text in (pair.partition("=") for pair in pairs)}
 
 
 class GoLevel(click.ParamType[int]):
@@ -70,6 +86,7 @@ _OF_TYPE: dict[type, click.ParamType[Any]] = {
     bool: GoBool(),
     Duration: GoDuration(),
     tuple: GoList(),
+    dict: GoMap(),
     int: click.INT,
     float: click.FLOAT,
     str: click.STRING,
@@ -82,7 +99,21 @@ def as_text(value: Any) -> str:
         return "true" if value else "false"
     if isinstance(value, tuple):
         return ",".join(map(str, value))
+    if isinstance(value, dict):
+        return ",".join(f"{key}={text}" for key, text in value.items())
     return str(value)
+
+
+def _joined(ctx: Any, param: Any, parts: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
+    return tuple(item for part in parts for item in part)
+
+
+def _merged(ctx: Any, param: Any, parts: Iterable[dict[str, str]]) -> dict[str, str]:
+    return {key: text for part in parts for key, text in part.items()}
+
+
+_COLLECTED = {tuple: _joined, dict: _merged}
+"""What becomes of the values of a flag that may be given again."""
 
 
 def _flag(names: str, default: Any, text: str = "", **more: Any) -> Callable[[Command], Command]:
@@ -91,6 +122,9 @@ def _flag(names: str, default: Any, text: str = "", **more: Any) -> Callable[[Co
     if isinstance(default, bool):
         # With and without a value, as Go has it.
         settings |= {"is_flag": False, "flag_value": "true", "metavar": "[true|false]"}
+    if isinstance(default, tuple | dict) and "type" not in more:
+        settings |= {"multiple": True, "callback": _COLLECTED[type(default)]}
+        default = tuple(default)
     if default in ("", ()):
         settings["show_default"] = False
     return click.option(*names.split(), default=default, **settings, help=text, hidden=not text)
@@ -191,12 +225,25 @@ _LOGGING = (
     _flag("--vmodule", "", "Other levels for some files: live=4,driver=6."),
     _flag("--logging-format", "text", "text or json.", type=click.Choice(["text", "json"])),
     _flag("--log-flush-frequency", _seconds(5)),
-    _flag("--show-hidden-metrics-for-version", ""),
-    _flag("--disabled-metrics", ()),
-    _flag("--allow-metric-labels", (), multiple=True, type=str),
-    _flag("--allow-metric-labels-manifest", ""),
+    _flag("--log-json-info-buffer-size", "0"),
+    _flag("--log-json-split-stream", False),
+    _flag("--log-text-info-buffer-size", "0"),
+    _flag("--log-text-split-stream", False),
     _flag("--emulated-version", (), multiple=True, type=str),
     _flag("--min-compatibility-version", (), multiple=True, type=str),
+)
+
+_METRICS = (
+    _flag("--disabled-metrics", (), "Metrics that are not shown, by their whole names."),
+    _flag(
+        "--allow-metric-labels",
+        {},
+        "METRIC,LABEL=VALUE,...: other values of the label show as 'unexpected'; may be repeated.",
+        metavar="LIST",
+    ),
+    _flag("--allow-metric-labels-manifest", "", "The same, in a file.", metavar="FILE"),
+    # Checked; no metric here is hidden.
+    _flag("--show-hidden-metrics-for-version", ""),
 )
 
 _FLAGS: tuple[Callable[[Any], Any], ...] = (
@@ -206,10 +253,11 @@ _FLAGS: tuple[Callable[[Any], Any], ...] = (
     *_SERVING,
     *_AUTH,
     *_LOGGING,
+    *_METRICS,
 )
 
 
-_MEANT = frozenset({"profiling", "leader_elect_resource_lock"})
+_MEANT = frozenset({"profiling", "leader_elect_resource_lock", "show_hidden_metrics_for_version"})
 """Not shown, since nobody should need them, and heeded all the same."""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import resource
 import secrets
 import signal
@@ -57,7 +58,7 @@ async def serve(settings: Settings) -> None:
     Bridge(Log(clock)).install()
     _allow_connections()
     seed = secrets.randbits(32)
-    extenders = HttpExtenderClient()
+    extenders = HttpExtenderClient(os.environ)
     scheduling = _scheduling(settings.config, extenders) if settings.schedules else None
     journal = None if settings.data is None else SqliteJournal(settings.data, seed=seed)
     try:

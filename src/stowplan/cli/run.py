@@ -82,6 +82,7 @@ def run(ctx: click.Context, /, **flags: Any) -> None:
 def _options(ctx: click.Context, flags: dict[str, Any]) -> RunOptions:
     from stowplan.config import parse_feature_gates
     from stowplan.runtime.log import Verbosity
+    from stowplan.runtime.metric_choice import read_choice
     from stowplan.runtime.run_options import RunOptions
 
     def set_ones(fields: dict[str, str]) -> dict[str, Any]:
@@ -105,6 +106,12 @@ def _options(ctx: click.Context, flags: dict[str, Any]) -> RunOptions:
         authorization_kubeconfig=flags["authorization_kubeconfig"],
         verbosity=Verbosity.parse(flags["v"], flags["vmodule"]),
         logging_format=flags["logging_format"],
+        metric_choice=read_choice(
+            show_hidden=flags["show_hidden_metrics_for_version"],
+            disabled=flags["disabled_metrics"],
+            allowed=flags["allow_metric_labels"],
+            manifest=flags["allow_metric_labels_manifest"],
+        ),
         without_effect=without_effect(ctx),
         flags={dashes(name): as_text(flags[name]) for name in sorted(flags) if name != "arguments"},
     )
@@ -141,6 +148,11 @@ def _serving(flags: dict[str, Any]) -> ServingOptions:
 
 def _write_config(options: RunOptions, path: Path) -> None:
     from stowplan.config import to_yaml
+    from stowplan.errors import InputError
 
-    path.write_text(to_yaml(options.load()))
+    config, _ = options.load_all()
+    try:
+        path.write_text(to_yaml(config))
+    except OSError as error:
+        raise InputError(f"cannot be written: {error.strerror}", where=str(path)) from None
     click.echo(f"wrote the configuration to {path}", err=True)

@@ -52,6 +52,7 @@ from stowplan.cluster.port import (
     Watch,
     WatchHandlers,
 )
+from stowplan.cluster.proxy import parse_proxy
 from stowplan.cluster.rate_limit import RateLimiter
 from stowplan.cluster.tls import client_context
 from stowplan.errors import ApiError, Gone, StowplanError, Unavailable
@@ -105,6 +106,10 @@ class KubernetesClient:
         self._may_call = may_call
         self._credentials = Credentials(connection, clock)
         self._url = urlsplit(connection.server)
+        self._proxy = parse_proxy(connection.proxy) if connection.proxy else None
+        # Where there is no tunnel, a proxy learns from the request whom it is for.
+        plain = self._proxy is not None and self._url.scheme == "http"
+        self._target = f"http://{self._host}" if plain else ""
         self._pools: tuple[Pool, Pool] | None = None
         """For calls, and for lists and watches."""
         self._certificate: ClientCertificate | None = None
@@ -337,7 +342,7 @@ class KubernetesClient:
         credentials = self._credentials.current()
         if credentials is not self._head[0]:
             self._head = (credentials, self._fixed_head(credentials))
-        first = f"{request.method} {path} HTTP/1.1\r\n".encode()
+        first = f"{request.method} {self._target}{path} HTTP/1.1\r\n".encode()
         body = request.body
         if not body and request.method in ("GET", "DELETE"):
             return b"%s%s\r\n" % (first, self._head[1])
@@ -346,12 +351,18 @@ class KubernetesClient:
 
     def _fixed_head(self, credentials: dict[str, str]) -> bytes:
         headers = {
-            "Host": self._url.netloc.rpartition("@")[2],
+            "Host": self._host,
             "User-Agent": self._user_agent,
             "Accept": "application/json",
             **credentials,
         }
+        if self._target and self._proxy is not None and self._proxy.authorization:
+            headers["Proxy-Authorization"] = self._proxy.authorization
         return "".join(f"{name}: {value}\r\n" for name, value in headers.items()).encode("latin-1")
+
+    @property
+    def _host(self) -> str:
+        return self._url.netloc.rpartition("@")[2]
 
     def _ready_pools(self) -> tuple[Pool, Pool]:
         """The same for all requests; others when the client certificate has changed."""
@@ -419,13 +430,13 @@ def _answer(request: Request, outcome: bytes | ApiError) -> Answer:
 
 def server_of(connection: Connection, certificate: ClientCertificate | None) -> Server:
     url = urlsplit(connection.server)
-    proxy = urlsplit(connection.proxy) if connection.proxy else None
-    return Server(
-        (url.hostname or "", url.port or (443 if url.scheme == "https" else 80)),
-        _tls_context(connection, certificate) if url.scheme == "https" else None,
-        connection.server_name,
-        (proxy.hostname or "", proxy.port or 80) if proxy is not None else None,
-    )
+    proxy = parse_proxy(connection.proxy) if connection.proxy else None
+    if url.scheme == "https":
+        context = _tls_context(connection, certificate)
+        return Server((url.hostname or "", url.port or 443), context, connection.server_name, proxy)
+    if proxy is not None:
+        return Server((proxy.host, proxy.port))
+    return Server((url.hostname or "", url.port or 80))
 
 
 def _tls_context(connection: Connection, certificate: ClientCertificate | None) -> ssl.SSLContext:

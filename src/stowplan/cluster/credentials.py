@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,14 +18,19 @@ from typing import Any
 import msgspec
 
 from stowplan.clock import Clock
-from stowplan.cluster.kubeconfig import Connection, ExecCommand
+from stowplan.cluster.kubeconfig import Connection, ExecCommand, read_file
 from stowplan.errors import InputError
 from stowplan.objects.times import parse_time
 
 REREAD_S = 60.0
 EXEC_TIMEOUT_S = 60.0
+EXEC_BYTES_MAX = 2**20
 EARLY_S = 10.0
 """How long before its end a credential is no longer used."""
+
+
+_SENDABLE = re.compile(r"[\x21-\x7e]+")
+"""Nothing that would end a header, or begin another."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -70,6 +76,11 @@ class Credentials:
     def _make_headers(self) -> dict[str, str]:
         connection = self._connection
         if self._token:
+            if not _SENDABLE.fullmatch(self._token):
+                raise InputError(
+                    "the token holds characters that cannot be sent",
+                    where=connection.token_file or connection.source,
+                )
             return {"Authorization": f"Bearer {self._token}"}
         if connection.username:
             pair = f"{connection.username}:{connection.password}".encode()
@@ -83,12 +94,10 @@ class Credentials:
             return
         try:
             self._token = _read_token(connection.token_file)
-        except OSError as error:
+        except InputError:
             # A token that could not be read again may still be good.
             if not self._token:
-                raise InputError(
-                    f"cannot be read: {error.strerror}", where=connection.token_file
-                ) from None
+                raise
         self._valid_until_s = self._clock.now() + REREAD_S
 
     async def _run(self, command: ExecCommand) -> None:
@@ -109,7 +118,8 @@ class Credentials:
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.PIPE,
             )
-            output, _ = await asyncio.wait_for(process.communicate(), EXEC_TIMEOUT_S)
+            async with asyncio.timeout(EXEC_TIMEOUT_S):
+                output = await _output_of(process)
         except FileNotFoundError:
             raise InputError(
                 f"credential plugin {command.command!r} is not installed",
@@ -124,6 +134,9 @@ class Credentials:
             await process.wait()
             problem = f"credential plugin {command.command!r} took longer than {EXEC_TIMEOUT_S:g} s"
             raise InputError(problem, where=self._connection.source) from None
+        if output is None:
+            problem = f"credential plugin {command.command!r} prints over {EXEC_BYTES_MAX} bytes"
+            raise InputError(problem, where=self._connection.source)
         if process.returncode:
             raise InputError(
                 f"credential plugin {command.command!r} failed with exit code {process.returncode}",
@@ -151,6 +164,25 @@ class Credentials:
         self._valid_until_s = valid_until_s
 
 
+async def _output_of(process: asyncio.subprocess.Process) -> bytes | None:
+    """All that it prints until it ends, or None if that is more than any credential is."""
+    assert process.stdout is not None
+    pieces: list[bytes] = []
+    size = 0
+    while piece := await process.stdout.read(EXEC_BYTES_MAX):
+        pieces.append(piece)
+        size += len(piece)
+        if size > EXEC_BYTES_MAX:
+            process.kill()
+            await process.wait()
+            return None
+    await process.wait()
+    return b"".join(pieces)
+
+
 def _read_token(path: str) -> str:
     """A short file on a memory file system: reading it blocks for microseconds."""
-    return Path(path).read_text().strip()
+    try:
+        return read_file(Path(path)).decode().strip()
+    except UnicodeDecodeError:
+        raise InputError("holds no token: it is not text", where=path) from None

@@ -120,7 +120,8 @@ def _odd_event(line: bytes, kind: Kind) -> WatchEvent:
     raw = bytes(event.object)
     if event.type == "ERROR":
         status = _parse(raw, _Status)
-        raise api_error(status.code or 500, status.reason, status.message)
+        message = status.message or status.reason or "no reason given"
+        raise api_error(status.code or 500, status.reason, message)
     if event.type == "BOOKMARK":
         meta = _parse(raw, _Bookmark).metadata
         return WatchEvent("BOOKMARK", KubeObject(metadata=meta), meta.resource_version)

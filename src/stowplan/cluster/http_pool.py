@@ -18,9 +18,12 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from stowplan.cluster.http_wire import Answer, WireError
+from stowplan.cluster.proxy import Proxy
 
 CONNECT_TIMEOUT_S = 10.0
 PROXY_ANSWER_BYTES_MAX = 8192
+ANSWER_BYTES_MAX = 256 * 2**20
+"""Lists come in pages that are far smaller; a server that sends more has lost its way."""
 
 _KEEP_ALIVE = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}
 """A quiet watch must notice within a minute that its server is gone without a word."""
@@ -34,7 +37,8 @@ class Server:
     ssl_context: ssl.SSLContext | None = None
     name: str = ""
     """What its certificate must say; empty: the host of the address."""
-    proxy: Address | None = None
+    proxy: Proxy | None = None
+    """Asked for a tunnel to the address."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +72,7 @@ Stream = Callable[[int, bytes], bool]
 class Exchange:
     """A request, and what is to become of its answer."""
 
-    __slots__ = ("connection", "done", "over", "parts", "request", "stream", "timer")
+    __slots__ = ("connection", "done", "kept_bytes", "over", "parts", "request", "stream", "timer")
 
     def __init__(
         self, request: bytes, done: Callable[[Outcome], None], stream: Stream | None
@@ -77,9 +81,17 @@ class Exchange:
         self.done = done
         self.stream = stream
         self.parts: list[bytes] = []
+        self.kept_bytes = 0
         self.connection: _Connection | None = None
         self.timer: Timer | None = None
         self.over = False
+
+    def keep(self, piece: bytes) -> None:
+        """A piece of the answer, for the end; raises WireError if it is too much."""
+        self.kept_bytes += len(piece)
+        if self.kept_bytes > ANSWER_BYTES_MAX:
+            raise WireError(f"an answer of over {ANSWER_BYTES_MAX} bytes")
+        self.parts.append(piece)
 
     def finish(self, outcome: Outcome) -> None:
         if not self.over:
@@ -246,11 +258,12 @@ class _Connection(asyncio.Protocol):
             return
         try:
             piece = answer.feed(data)
+            stream = exchange.stream
+            if piece and not (stream is not None and stream(answer.status, piece)):
+                exchange.keep(piece)
         except WireError as error:
             self._end(error)
             return
-        if piece and not (exchange.stream is not None and exchange.stream(answer.status, piece)):
-            exchange.parts.append(piece)
         if answer.complete:
             self._end(self._response(exchange))
 
@@ -307,31 +320,56 @@ def _keep_alive(made: socket.socket) -> None:
             made.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
 
-async def _tunnel(proxy: Address, address: Address) -> socket.socket:
+async def _tunnel(proxy: Proxy, address: Address) -> socket.socket:
     """A connection through the proxy, as CONNECT makes it."""
-    loop = asyncio.get_running_loop()
-    found = await loop.getaddrinfo(*proxy, type=socket.SOCK_STREAM)
-    family, kind, protocol, _, target = found[0]
-    made = socket.socket(family, kind, protocol)
+    made = await _connected(proxy)
     try:
-        made.setblocking(False)
-        await loop.sock_connect(made, target)
-        host = f"[{address[0]}]" if ":" in address[0] else address[0]
-        place = f"{host}:{address[1]}"
-        await loop.sock_sendall(made, f"CONNECT {place} HTTP/1.1\r\nHost: {place}\r\n\r\n".encode())
-        heard = b""
-        while not heard.endswith(b"\r\n\r\n"):
-            # Byte by byte: what follows belongs to the server behind the proxy.
-            part = await loop.sock_recv(made, 1)
-            heard += part
-            if not part or len(heard) > PROXY_ANSWER_BYTES_MAX:
-                raise WireError("the proxy gave no answer")
-        status = heard.partition(b"\r\n")[0].split(b" ", 2)
+        await asyncio.get_running_loop().sock_sendall(made, _connect_request(proxy, address))
+        status = (await _proxy_answer(made)).split(b" ", 2)
         if len(status) < 2 or status[1] != b"200":
-            raise WireError(
-                f"the proxy refused: {heard.partition(bytes([13]))[0].decode('latin-1')}"
-            )
+            raise WireError(f"the proxy refused: {b' '.join(status).decode('latin-1')}")
     except BaseException:
         made.close()
         raise
     return made
+
+
+async def _connected(proxy: Proxy) -> socket.socket:
+    """To the first of its addresses that answers: `localhost` often has two, and one in use."""
+    loop = asyncio.get_running_loop()
+    found = await loop.getaddrinfo(proxy.host, proxy.port, type=socket.SOCK_STREAM)
+    failure: OSError | None = None
+    for family, kind, protocol, _, target in found:
+        made = socket.socket(family, kind, protocol)
+        try:
+            made.setblocking(False)
+            await loop.sock_connect(made, target)
+        except BaseException as error:
+            made.close()
+            if not isinstance(error, OSError):
+                raise
+            failure = error
+        else:
+            return made
+    raise WireError(f"the proxy {proxy.host}:{proxy.port} cannot be reached: {failure}")
+
+
+def _connect_request(proxy: Proxy, address: Address) -> bytes:
+    host = f"[{address[0]}]" if ":" in address[0] else address[0]
+    place = f"{host}:{address[1]}"
+    lines = [f"CONNECT {place} HTTP/1.1", f"Host: {place}"]
+    if proxy.authorization:
+        lines.append(f"Proxy-Authorization: {proxy.authorization}")
+    return "\r\n".join([*lines, "", ""]).encode()
+
+
+async def _proxy_answer(made: socket.socket) -> bytes:
+    """Its first line."""
+    heard = b""
+    while not heard.endswith(b"\r\n\r\n"):
+        # Byte by byte: what follows belongs to the server behind the proxy.
+        part = await asyncio.get_running_loop().sock_recv(made, 1)
+        heard += part
+        if not part or len(heard) > PROXY_ANSWER_BYTES_MAX:
+            raise WireError("the proxy gave no answer")
+    return heard.partition(b"\r\n")[0]

@@ -10,7 +10,8 @@ The callbacks run inside the answer of the cluster: they append to an inbox and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from random import Random
 
@@ -55,8 +56,8 @@ class Informer:
         self.synced = False
         """The first list is in, and its callbacks have run."""
         self._handlers = handlers
-        self._objects: dict[str, dict[str, KubeObject]] = {}
-        self._count = 0
+        self._objects: defaultdict[str, dict[str, KubeObject]] = defaultdict(dict)
+        self._stopped = False
         self._version = 0
         """The highest version seen; versions of one kind come in order."""
         self._reflector = Reflector(
@@ -73,6 +74,7 @@ class Informer:
         self._reflector.start()
 
     def stop(self) -> None:
+        self._stopped = True
         self._reflector.stop()
 
     def get(self, key: str) -> KubeObject | None:
@@ -84,7 +86,7 @@ class Informer:
         return [*self._all()]
 
     def __len__(self) -> int:
-        return self._count
+        return sum(map(len, self._objects.values()))
 
     def _all(self) -> Iterator[KubeObject]:
         for names in self._objects.values():
@@ -105,31 +107,34 @@ class Informer:
             self.synced = True
             self._handlers.on_synced()
 
-    def apply(self, event: WatchEvent) -> None:
-        """Take one change; called by the reflector."""
-        version = _number(event.resource_version)
-        if 0 < version <= self._version:
-            return
-        self._version = version
-        if event.type == "DELETED":
-            self._delete(event.object)
-        else:
-            self._set(event.object)
+    def apply(self, events: Sequence[WatchEvent]) -> None:
+        """Take these changes; called by the reflector."""
+        for event in events:
+            if self._stopped:
+                return  # By a callback.
+            version = _number(event.resource_version)
+            if 0 < version <= self._version:
+                continue
+            # Before the callbacks: if one fails, the event is not told again.
+            self._version = version
+            if event.type == "DELETED":
+                self._delete(event.object)
+            elif event.type != "BOOKMARK":
+                self._set(event.object)
 
     def _set(self, thing: KubeObject) -> None:
         meta = thing.metadata
-        names = self._objects.get(meta.namespace)
-        if names is None:
-            names = self._objects[meta.namespace] = {}
-        known = names.get(meta.name)
-        names[meta.name] = thing
+        name, names = meta.name, self._objects[meta.namespace]
+        known = names.get(name)
+        names[name] = thing
         if known is None:
-            self._count += 1
             self._handlers.on_add(thing)
-        elif known.metadata.uid != meta.uid:
+            return
+        before = known.metadata
+        if before.uid != meta.uid:
             self._handlers.on_delete(known, False)
             self._handlers.on_add(thing)
-        elif known.metadata.resource_version != meta.resource_version:
+        elif before.resource_version != meta.resource_version:
             self._handlers.on_update(known, thing)
 
     def _delete(self, thing: KubeObject) -> None:
@@ -147,11 +152,10 @@ class Informer:
         meta = thing.metadata
         names = self._objects[meta.namespace]
         del names[meta.name]
-        self._count -= 1
         if not names:
             del self._objects[meta.namespace]
 
 
-def _number(resource_version: str) -> int:
+def _number(version: str) -> int:
     """The version as a number; 0 for a server whose versions are not numbers."""
-    return int(resource_version) if resource_version.isdecimal() else 0
+    return int(version) if version.isdecimal() else 0

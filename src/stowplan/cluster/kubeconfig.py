@@ -14,11 +14,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from stowplan.cluster.proxy import parse_proxy, proxy_for
 from stowplan.errors import InputError
 from stowplan.objects.yaml_reader import read_yaml
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 """Where Kubernetes mounts a pod's credentials."""
+
+FILE_BYTES_MAX = 16 * 2**20
 
 _EXEC_V1 = "client.authentication.k8s.io/v1"
 
@@ -68,17 +71,25 @@ def load_connection(
     that nobody asked for do not go to a server that somebody named.
     """
     if master:
-        address = _address(master, "--master")
-        if not kubeconfig:
-            return Connection(server=address, source="--master")
-        return replace(from_files([kubeconfig], context), server=address)
-    found = _find(kubeconfig, context, environment)
-    if found is None:
+        found = Connection(server=_address(master, "--master"), source="--master")
+        if kubeconfig:
+            found = replace(from_files([kubeconfig], context), server=found.server)
+        return _with_proxy(found, environment)
+    named = _find(kubeconfig, context, environment)
+    if named is None:
         raise InputError(
             "no cluster is configured",
             hint="pass --kubeconfig FILE or --master URL, or run inside a cluster",
         )
-    return found
+    return _with_proxy(named, environment)
+
+
+def _with_proxy(connection: Connection, environment: Mapping[str, str]) -> Connection:
+    """That of the file, or else that of the environment."""
+    proxy = connection.proxy or proxy_for(connection.server, environment)
+    if proxy and not connection.proxy:
+        parse_proxy(proxy, "HTTPS_PROXY or HTTP_PROXY")
+    return replace(connection, proxy=proxy)
 
 
 def _find(kubeconfig: str, context: str, environment: Mapping[str, str]) -> Connection | None:
@@ -106,7 +117,7 @@ def in_cluster(environment: Mapping[str, str], folder: Path = SERVICE_ACCOUNT) -
     bracketed = f"[{host}]" if ":" in host else host
     return Connection(
         server=f"https://{bracketed}:{port}",
-        ca=_read(folder / "ca.crt"),
+        ca=read_file(folder / "ca.crt"),
         token_file=str(token_file),
         source=str(folder),
     )
@@ -179,6 +190,8 @@ def _connection(cluster: tuple[Data, Path], user: tuple[Data, Path], where: str)
         password=str(who.get("password") or ""),
         source=where,
     )
+    if found.proxy:
+        parse_proxy(found.proxy, f"{where}, proxy-url")
     if problem := _contradiction(found, who):
         raise InputError(problem, where=where)
     return replace(found, exec_command=_exec(who.get("exec"), user_base, found))
@@ -190,8 +203,6 @@ def _contradiction(connection: Connection, user: Data) -> str:
     if bool(connection.client_cert) != bool(connection.client_key):
         missing = "client-key" if connection.client_cert else "client-certificate"
         return f"{missing} is missing: a client certificate and its key come together"
-    if connection.proxy and not connection.proxy.startswith("http://"):
-        return f"proxy-url {connection.proxy!r} is not http://, the only sort that works here"
     if user.get("auth-provider"):
         return "auth-provider is no longer a part of Kubernetes: use an exec credential plugin"
     return ""
@@ -203,6 +214,13 @@ def _address(server: str, where: str) -> str:
     if "://" not in server:
         # As client-go: without a scheme it is plain HTTP.
         server = f"http://{server}"
+    if "@" in server.partition("://")[2].partition("/")[0]:
+        # It would be in every message that names the server.
+        raise InputError(
+            "the server address holds a user's name or password",
+            where=where,
+            hint="name them in the user part of a kubeconfig",
+        )
     if not server.startswith(("https://", "http://")):
         problem = f"the server address {server!r} is neither http:// nor https://"
         raise InputError(problem, where=where)
@@ -253,7 +271,7 @@ def _bytes(data: Data, key: str, base: Path, where: str) -> bytes:
             return base64.b64decode(str(inline), validate=True)
         except ValueError as error:
             raise InputError(f"{key}-data is not base64: {error}", where=where) from None
-    return _read(base / str(data[key])) if data.get(key) else b""
+    return read_file(base / str(data[key])) if data.get(key) else b""
 
 
 def _entries(data: Data, key: str, path: str) -> list[tuple[str, Data]]:
@@ -273,15 +291,20 @@ def _entries(data: Data, key: str, path: str) -> list[tuple[str, Data]]:
     return found
 
 
-def _read(path: Path) -> bytes:
+def read_file(path: Path) -> bytes:
+    """A kubeconfig, certificate, key or token; raises InputError."""
     try:
-        return path.read_bytes()
+        with path.open("rb") as file:
+            data = file.read(FILE_BYTES_MAX + 1)
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror}", where=str(path)) from None
+    if len(data) > FILE_BYTES_MAX:
+        raise InputError(f"is larger than {FILE_BYTES_MAX} bytes", where=str(path))
+    return data
 
 
 def _load(path: str) -> Data:
-    documents = read_yaml(_read(Path(path)), path)
+    documents = read_yaml(read_file(Path(path)), path)
     data = documents[0] if documents else None
     if not isinstance(data, dict):
         raise InputError("is no kubeconfig", where=path, hint="expected `kind: Config`")

@@ -14,7 +14,7 @@ Two sides implement it: `apiserver.store` in this process, `cluster.client` over
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -54,7 +54,8 @@ class ListOptions:
 
 @dataclass(frozen=True, slots=True)
 class WatchHandlers:
-    on_events: Callable[[list[WatchEvent]], None]
+    on_events: Callable[[Sequence[WatchEvent]], None]
+    """One or more, in order."""
     on_end: Callable[[ApiError | None], None]
     """The watch is over: None when the server closed it, `Gone` when the version is too old."""
 

@@ -1,7 +1,7 @@
 """Follow one kind of object in a cluster: list once, then watch, and never lose the thread.
 
 A state machine over the port, without a loop of its own: `cluster` answers through callbacks, and
-what must wait goes through `call_later`.  It hands a full list or single events to its sink:
+what must wait goes through `call_later`.  It hands full lists and what changes to its sink:
 
 - a watch that ends is resumed from the last version seen (bookmarks move it on);
 - 410 Gone means the history is lost: list again;
@@ -13,7 +13,7 @@ Mirrors client-go's `tools/cache/reflector.go`.  `cluster.informer` is the sink.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from random import Random
 from typing import Protocol
 
@@ -39,7 +39,12 @@ class Sink(Protocol):
         """Take `items` as all there is."""
         ...
 
-    def apply(self, event: WatchEvent) -> None: ...
+    def apply(self, events: Sequence[WatchEvent]) -> None:
+        """Take these changes, one after the other; bookmarks may be among them.
+
+        Those before one at which it failed may come again, and that one too.
+        """
+        ...
 
 
 class Backoff:
@@ -120,9 +125,13 @@ class Reflector:
         self._turn += 1
         turn = self._turn
 
-        def on_events(events: list[WatchEvent]) -> None:
+        def on_events(events: Sequence[WatchEvent]) -> None:
+            if turn != self._turn:
+                return
+            self._watch_heard = True
+            self._sink.apply(events)
             if turn == self._turn:
-                self._heard(events)
+                self.resource_version = events[-1].resource_version
 
         def on_end(error: ApiError | None) -> None:
             if turn == self._turn:
@@ -135,17 +144,6 @@ class Reflector:
         # The watch may have ended before it was returned.
         if turn == self._turn:
             self._watch = watch
-
-    def _heard(self, events: list[WatchEvent]) -> None:
-        self._watch_heard = True
-        turn = self._turn
-        for event in events:
-            if turn != self._turn:
-                return  # The sink has stopped us.
-            # First the version: if the sink fails, the watch resumes behind this event.
-            self.resource_version = event.resource_version
-            if event.type != "BOOKMARK":
-                self._sink.apply(event)
 
     def _ended(self, error: ApiError | None) -> None:
         self._watch = None

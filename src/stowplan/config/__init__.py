@@ -23,6 +23,7 @@ from stowplan.config.feature_gates import (
     Stage,
     parse_feature_gates,
 )
+from stowplan.config.field_error import Problem, aggregate, did_you_mean, invalid
 from stowplan.config.load import load_config
 from stowplan.config.merge import (
     NOT_IMPLEMENTED,
@@ -99,6 +100,7 @@ __all__ = [
     "PluginSet",
     "Plugins",
     "PodTopologySpreadArgs",
+    "Problem",
     "Profile",
     "RequestedToCapacityRatioParam",
     "ResourceSpec",
@@ -107,11 +109,14 @@ __all__ = [
     "Stage",
     "UtilizationShapePoint",
     "VolumeBindingArgs",
+    "aggregate",
     "args_problems",
     "default_args",
     "default_plugins",
+    "did_you_mean",
     "expand",
     "expand_all",
+    "invalid",
     "leader_elector_problem",
     "load_config",
     "merge_plugins",

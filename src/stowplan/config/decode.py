@@ -112,8 +112,8 @@ class Decoder:
 
     def _duration(self, data: Any, at: _At) -> Any:
         if not isinstance(data, str):
-            text = f"json: cannot unmarshal {json_kind(data)} into Go value of type string"
-            return self._note(at, text, hint='a duration is text, such as "15s" or "1m30s"')
+            hint = 'a duration is text, such as "15s" or "1m30s"'
+            return self._note(at, _unmarshal(json_kind(data), at, "string"), hint=hint)
         try:
             return Duration.parse(data)
         except ValueError as error:
@@ -132,11 +132,7 @@ class Decoder:
         shown = json_kind(data)
         if number and expected.startswith(("int", "float")):
             shown = f"number {go_value(data)}"
-        return self._note(
-            at,
-            f"json: cannot unmarshal {shown} into Go struct field {at.owner}.{at.names} "
-            f"of type {expected}",
-        )
+        return self._note(at, _unmarshal(shown, at, expected))
 
     def _note(self, at: _At, text: str, *, hint: str = "") -> Any:
         self.wrong.append(Problem(self._absolute(at.path), text, hint))
@@ -160,6 +156,11 @@ class _At:
 
     def index(self, index: int) -> _At:
         return _At(f"{self.path}[{index}]", self.names, self.owner)
+
+
+def _unmarshal(shown: str, at: _At, expected: str) -> str:
+    field = f"{at.owner}.{at.names}"
+    return f"json: cannot unmarshal {shown} into Go struct field {field} of type {expected}"
 
 
 @functools.lru_cache(maxsize=64)

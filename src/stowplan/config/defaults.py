@@ -109,6 +109,36 @@ def with_defaults(config: SchedulerConfig, gates: FeatureGates = DEFAULT_GATES) 
     )
 
 
+def with_extenders(config: SchedulerConfig) -> SchedulerConfig:
+    """What extenders change in a configuration that is valid.
+
+    Resources that the scheduler is to ignore for their sake replace those of NodeResourcesFit, in
+    every profile; they are not added to them.
+    """
+    ignored = [
+        resource.name
+        for extender in config.extenders
+        for resource in extender.managed_resources
+        if resource.ignored_by_scheduler
+    ]
+    extenders = [
+        replace(extender, http_timeout=_or_seconds(extender.http_timeout, 5))
+        for extender in config.extenders
+    ]
+    profiles = [_ignoring(profile, ignored) for profile in config.profiles]
+    return replace(config, extenders=extenders, profiles=profiles if ignored else config.profiles)
+
+
+def _ignoring(profile: Profile, resources: list[str]) -> Profile:
+    entries = [
+        replace(entry, args=replace(entry.args, ignored_resources=resources))
+        if isinstance(entry.args, NodeResourcesFitArgs)
+        else entry
+        for entry in profile.plugin_config
+    ]
+    return replace(profile, plugin_config=entries)
+
+
 def default_args(plugin: str, gates: FeatureGates = DEFAULT_GATES) -> Any:
     """The args of `plugin` where the user gives none; None for a plugin without a kind of args."""
     kind = ARGS_BY_PLUGIN.get(plugin)

@@ -1,4 +1,4 @@
-"""Feature gates of kube-scheduler 1.36: their state, and the syntax of `--feature-gates`.
+"""Feature gates of Kubernetes 1.36: their state, and the syntax of `--feature-gates`.
 
 A `FeatureGates` is a plain value: what is on.  Defaulting and validation take one, because some
 defaults and rules hang on a gate; nothing here is global.
@@ -14,6 +14,7 @@ from enum import StrEnum
 from types import MappingProxyType
 
 from stowplan.config.field_error import aggregate, did_you_mean
+from stowplan.config.other_gates import OTHER_DEPENDENCIES, OTHER_GATES
 from stowplan.errors import ConfigError
 
 
@@ -21,6 +22,7 @@ class Stage(StrEnum):
     GA = "GA"
     BETA = "BETA"
     ALPHA = "ALPHA"
+    DEPRECATED = "DEPRECATED"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +35,13 @@ class Gate:
 
 def _gates(names: str, gate: Gate) -> dict[str, Gate]:
     return dict.fromkeys(names.split(), gate)
+
+
+def _others() -> dict[str, Gate]:
+    found: dict[str, Gate] = {}
+    for stage, enabled, locked, names in OTHER_GATES:
+        found |= _gates(names, Gate(Stage(stage), enabled, locked))
+    return found
 
 
 GATES: Mapping[str, Gate] = MappingProxyType(
@@ -65,6 +74,7 @@ GATES: Mapping[str, Gate] = MappingProxyType(
         StorageCapacityScoring TaintTolerationComparisonOperators VolumeLimitScaling""",
         Gate(Stage.ALPHA, enabled=False),
     )
+    | _others()
 )
 
 DEPENDENCIES: Mapping[str, tuple[str, ...]] = MappingProxyType(
@@ -76,6 +86,7 @@ DEPENDENCIES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "DRADeviceTaintRules": ("DRADeviceTaints",),
         "DRADeviceBindingConditions": ("DRAResourceClaimDeviceStatus",),
         "InPlacePodLevelResourcesVerticalScaling": ("NodeDeclaredFeatures", "PodLevelResources"),
+        **OTHER_DEPENDENCIES,
     }
 )
 """What a gate needs on, sorted: upstream prints them so."""

@@ -20,7 +20,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from stowplan.config.decode import Decoder, json_kind
-from stowplan.config.defaults import SCHEDULER_NAME, with_defaults
+from stowplan.config.defaults import SCHEDULER_NAME, with_defaults, with_extenders
 from stowplan.config.document import Document, read_document
 from stowplan.config.feature_gates import DEFAULT_GATES, FeatureGates
 from stowplan.config.field_error import Problem, aggregate, did_you_mean
@@ -67,7 +67,7 @@ def load_config(
         found = list(find_problems(config, gates)) or construction_problems(config, gates)
         if found:
             raise _error([problem.text for problem in found], found, document, where)
-    return config
+    return with_extenders(config)
 
 
 def _open(source: Mapping[str, Any] | str | os.PathLike[str] | bytes, where: str) -> Document:

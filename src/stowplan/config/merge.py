@@ -49,6 +49,8 @@ _WHERE_PLUGINS_ARE = "`stowplan plugins` lists them; `--plugin-path` brings in y
 ALL = "*"
 _NODE_SCORE_MAX = 100
 _TOTAL_SCORE_MAX = 2**63 - 1
+_WEIGHED = {"score": "score plugins", "placementScore": "placement score plugins"}
+"""What has weights, as messages name it."""
 
 Implements = Callable[[str], Collection[str]]
 """Plugin name -> the extension points it implements (`preFilter`, ...); KeyError if unknown."""
@@ -238,7 +240,7 @@ class _Build:
             raise self.error(f"at most one placement generate plugin is allowed for {profile}")
 
     def weights(self, point: str, points: Mapping[str, tuple[str, ...]]) -> dict[str, int]:
-        """The explicit weight, else multiPoint's; 0 is 1.  Negative ones pass, as upstream."""
+        """The explicit weight, else multiPoint's; 0 is 1."""
         weights: dict[str, int] = {}
         total = 0
         for plugin in (*self._sets[point].enabled, *self._sets["multiPoint"].enabled):
@@ -246,9 +248,9 @@ class _Build:
                 continue
             weights[plugin.name] = plugin.weight or 1
             score = weights[plugin.name] * _NODE_SCORE_MAX
-            if score > _TOTAL_SCORE_MAX - total:
-                kind = POINTS[point].removesuffix("Plugin")
-                raise self.error(f"total score of {kind} plugins could overflow")
+            # Below zero upstream's own sum overflows, so what follows a negative weight is refused.
+            if total < 0 or score > _TOTAL_SCORE_MAX - total:
+                raise self.error(f"{_WEIGHED[point]}: total score of Score plugins could overflow")
             total += score
         return {name: weights[name] for name in points[point]}
 

@@ -225,14 +225,10 @@ class Extender(Config, frozen=True):
     enable_https: bool = msgspec.field(default=False, name="enableHTTPS")
     tls_config: ExtenderTLSConfig | None = None
     http_timeout: Duration = Duration()
-    """As written; see `timeout`."""
+    """Zero only before defaulting."""
     node_cache_capable: bool = False
     managed_resources: list[ExtenderManagedResource] = []
     ignorable: bool = False
-
-    @property
-    def timeout(self) -> Duration:
-        return self.http_timeout if self.http_timeout.ns else Duration.of_seconds(5)
 
 
 class SchedulerConfig(Config, frozen=True):

@@ -24,6 +24,7 @@ from stowplan.config.types import (
     ClientConnection,
     Config,
     DefaultPreemptionArgs,
+    DynamicResourcesArgs,
     Extender,
     ExtenderManagedResource,
     InterPodAffinityArgs,
@@ -57,6 +58,7 @@ _ALWAYS: dict[type[Config], frozenset[str]] = {
     ExtenderManagedResource: frozenset({"name"}),
     ResourceSpec: frozenset({"name"}),
     VolumeBindingArgs: frozenset({"bindTimeoutSeconds"}),
+    DynamicResourcesArgs: frozenset({"filterTimeout"}),
 }
 """Fields written even when empty; all other empty ones are left out."""
 
@@ -156,15 +158,15 @@ class _Dumper(yaml.SafeDumper):
 
 
 def _represent_str(dumper: yaml.SafeDumper, text: str) -> yaml.Node:
-    style = None if _reads_back(text) else '"'
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=_quotes(text))
 
 
-def _reads_back(text: str) -> bool:
+def _quotes(text: str) -> str | None:
+    """Double ones around what would be a number or the like, single ones around what is no word."""
     try:
-        return read_yaml(text, "") == [text]
+        return None if read_yaml(text, "") == [text] else '"'
     except InputError:
-        return False
+        return "'"
 
 
 _Dumper.add_representer(str, _represent_str)

@@ -21,7 +21,7 @@ from stowplan.framework.cycle import Cycle
 from stowplan.framework.diagnosis import Diagnosis
 from stowplan.framework.errors import PluginFailed
 from stowplan.framework.runtime import Feasible, Framework, PreFilterVerdict, ScoreBoard
-from stowplan.framework.status import Code, Rows, Status
+from stowplan.framework.status import Code, NodeMask, Rows, Status
 from stowplan.framework.timing import SUCCESS
 from stowplan.queue import EXTENDER
 from stowplan.state.pod_info import PodInfo
@@ -92,8 +92,13 @@ class Algorithm:
             search.diagnosis.unschedulable_plugins.update(verdict.narrowed_by)
             if len(rows) < passed_count:
                 search.diagnosis.unschedulable_plugins.add(EXTENDER)
-        if len(rows):
-            yield from self._choose(framework, cycle, pod, found, rows, search)
+        if len(rows) == 1 and not self.detail:
+            search.row = int(rows[0])
+        elif len(rows):
+            board = framework.score(cycle, pod, found, rows)
+            if self.extenders:
+                yield from self._ask_priorities(cycle, pod, board)
+            self._pick(cycle, board, search)
         if self.detail:
             self._write_detail(cycle, search, rows)
         return search
@@ -190,44 +195,45 @@ class Algorithm:
             rows = rows[kept]
         return rows
 
-    def _choose(
-        self,
-        framework: Framework,
-        cycle: Cycle,
-        pod: PodInfo,
-        found: Feasible,
-        rows: Rows,
-        search: Search,
+    def _ask_priorities(
+        self, cycle: Cycle, pod: PodInfo, board: ScoreBoard
     ) -> Generator[Any, Any, None]:
-        if len(rows) == 1 and not self.detail:
-            search.row = int(rows[0])
-            return
-        board = framework.score(cycle, pod, found, rows)
+        """Add what extenders make of the nodes."""
         asked = [e for e in self.extenders if e.prioritizes and e.is_interested(pod)]
-        if asked:
-            infos = [cycle.nodes.info(row) for row in rows.tolist()]
-            answers = yield Parallel([_ask(e.prioritize_call(pod, infos)) for e in asked])
-            for extender, answer in zip(asked, answers, strict=True):
-                extra = extender.read_priorities(answer)
-                board.varying = board.varying + np.array(
-                    [extra.get(info.name, 0) for info in infos], np.int64
-                )
-        position = self._pick(cycle, board)
-        search.row = int(rows[position])
-        search.score = int(board.varying[position]) + board.constant
-        search.board = board
+        if not asked:
+            return
+        infos = [cycle.nodes.info(row) for row in board.rows.tolist()]
+        answers = yield Parallel([_ask(e.prioritize_call(pod, infos)) for e in asked])
+        for extender, answer in zip(asked, answers, strict=True):
+            extra = extender.read_priorities(answer)
+            board.vary(np.array([extra.get(info.name, 0) for info in infos], np.int64))
 
-    def _pick(self, cycle: Cycle, board: ScoreBoard) -> int:
+    def _pick(self, cycle: Cycle, board: ScoreBoard, search: Search) -> None:
+        """One of the best, by chance or the first by name."""
+        search.board = board
+        if board.is_kept:
+            answers = board.answers
+            assert answers is not None
+            is_best = answers.best()
+            search.row = self._one_of(cycle, is_best, None)
+            search.score = answers.best_sum + board.constant
+            return
         varying = board.varying
-        is_best = varying == varying[varying.argmax()]
+        best = varying[varying.argmax()]
+        position = self._one_of(cycle, varying == best, board.rows)
+        search.row = int(board.rows[position])
+        search.score = int(best) + board.constant
+
+    def _one_of(self, cycle: Cycle, is_best: NodeMask, rows: Rows | None) -> int:
+        """A place that is set; `rows` says which row of the table each place is."""
         if self.tie_break == "random":
             # From a random place on, the first of the best: any of them will do.
             start = int(cycle.handle.random.random() * len(is_best))
-            position = start + int(is_best[start:].argmax())
-            return position if is_best[position] else int(is_best.argmax())
-        names, rows = cycle.nodes.names, board.rows
-        best = is_best.nonzero()[0].tolist()
-        return int(min(best, key=lambda position: names[rows[position]]))
+            place = start + int(is_best[start:].argmax())
+            return place if is_best[place] else int(is_best.argmax())
+        names = cycle.nodes.names
+        best: list[int] = is_best.nonzero()[0].tolist()
+        return min(best, key=lambda place: names[place if rows is None else rows[place]])
 
     def _write_detail(self, cycle: Cycle, search: Search, rows: Rows) -> None:
         table = cycle.nodes

@@ -27,6 +27,7 @@ from stowplan.framework.runtime import Framework
 from stowplan.framework.status import Code, Status
 from stowplan.framework.timing import SUCCESS, WAIT_ON_PERMIT
 from stowplan.objects.api import Bind
+from stowplan.queue import QueuedPod
 from stowplan.state.pod_info import PodInfo
 
 
@@ -40,12 +41,13 @@ class BindFailed(Struct, frozen=True):
 
 Outcome = BindFailed | None
 
+Groups = list[list[Any]]
+"""PreBind plugins that have work; those of one group run side by side."""
 
-class Binding(Struct):
-    """One pod on its way to its node."""
 
-    framework: Framework
-    attempt: Attempt
+class BindingTools(Struct):
+    """What every binding needs of the machine."""
+
     waiting: WaitingPods
     extenders: Sequence[Extender]
     done: Callable[[str], None]
@@ -55,6 +57,18 @@ class Binding(Struct):
     in_pre_bind: dict[str, Binding]
     """Bindings that preemption may still call off, by uid."""
     stepper: Stepper
+
+
+class Binding(Struct):
+    """One pod on its way to its node."""
+
+    framework: Framework
+    attempt: Attempt
+    queued: QueuedPod
+    tools: BindingTools
+    bind_plugin: str = ""
+    """Who made the request to bind."""
+    bind_started_s: float = 0.0
     called_off: str = ""
     """Why preemption called it off."""
     _sleeping: dict[int, Callable[[Any], None]] = field(default_factory=dict)
@@ -73,7 +87,7 @@ class Binding(Struct):
         self.called_off = self.called_off or why
         sleeping, self._sleeping = self._sleeping, {}
         for timer, resume in sleeping.items():
-            self.stepper.cancel(timer)
+            self.tools.stepper.cancel(timer)
             resume(None)
 
     def sleep(self, seconds: float, resume: Callable[[Any], None]) -> None:
@@ -83,42 +97,42 @@ class Binding(Struct):
             del self._sleeping[timer]
             resume(None)
 
-        timer = self.stepper.at(self.stepper.now_s + seconds, wake)
+        stepper = self.tools.stepper
+        timer = stepper.at(stepper.now_s + seconds, wake)
         self._sleeping[timer] = resume
 
 
-def bind_pod(binding: Binding, waiting: WaitingPod | None) -> Generator[Any, Any, Outcome]:
-    """None once the pod is bound; otherwise why not."""
+def bind_pod(
+    binding: Binding, groups: Groups, waiting: WaitingPod | None
+) -> Generator[Any, Any, Outcome]:
+    """None once the pod is bound; otherwise why not.
+
+    `groups` is what `pre_flight` gave.
+    """
     try:
-        return (yield from _bind_pod(binding, waiting))
+        return (yield from _bind_pod(binding, groups, waiting))
     except PluginFailed as failure:
-        return BindFailed(failure.status, cause=failure)
+        return failed_by(failure)
 
 
-def _bind_pod(binding: Binding, waiting: WaitingPod | None) -> Generator[Any, Any, Outcome]:
-    framework, cycle, pod, node = (
-        binding.framework,
-        binding.attempt.cycle,
-        binding.pod,
-        binding.node,
-    )
-    groups: list[list[Any]] = []
-    if framework.plugins.pre_bind:
-        try:
-            groups = _pre_flight(framework, cycle, pod, node)
-        except PluginFailed:
-            binding.waiting.drop(pod.uid)
-            raise
+def failed_by(failure: PluginFailed) -> BindFailed:
+    return BindFailed(failure.status, cause=failure)
+
+
+def _bind_pod(
+    binding: Binding, groups: Groups, waiting: WaitingPod | None
+) -> Generator[Any, Any, Outcome]:
+    framework, tools = binding.framework, binding.tools
     if groups or waiting is not None:
-        binding.announce(pod, node)
+        tools.announce(binding.pod, binding.node)
     if waiting is not None:
         status: Status | None = yield Suspend(waiting.wait)
-        waited_s = binding.stepper.now_s - waiting.since_s
+        waited_s = tools.stepper.now_s - waiting.since_s
         label = SUCCESS if status is None else status.code.label
         framework.recorder.point(WAIT_ON_PERMIT, framework.profile, label, waited_s)
         if status is not None:
             return _permit_failed(status)
-    binding.done(pod.uid)
+    tools.done(binding.pod.uid)
     if groups:
         status = yield from _pre_bind(binding, groups)
         if status is not None:
@@ -136,11 +150,11 @@ def _permit_failed(status: Status) -> BindFailed:
 # -- PreBind --------------------------------------------------------------------------------
 
 
-def _pre_flight(framework: Framework, cycle: Cycle, pod: PodInfo, node: str) -> list[list[Any]]:
+def pre_flight(framework: Framework, cycle: Cycle, pod: PodInfo, node: str) -> Groups:
     """Which PreBind plugins have work, in groups that may run side by side."""
-    groups: list[list[Any]] = []
+    groups: Groups = []
     open_group = False
-    for plugin in framework.plugins.pre_bind:
+    for plugin in framework.pre_binders(cycle):
         name = getattr(plugin, "name", "")
         try:
             answer = plugin.pre_bind_pre_flight(cycle, pod, node)
@@ -180,11 +194,11 @@ class _Group(Struct):
             self.failed, self.cause = status, cause
 
 
-def _pre_bind(binding: Binding, groups: list[list[Any]]) -> Generator[Any, Any, Status | None]:
+def _pre_bind(binding: Binding, groups: Groups) -> Generator[Any, Any, Status | None]:
     framework, uid = binding.framework, binding.pod.uid
     recorder = framework.recorder
     started_s = recorder.now()
-    binding.in_pre_bind[uid] = binding
+    binding.tools.in_pre_bind[uid] = binding
     group = _Group()
     try:
         for plugins in groups:
@@ -192,7 +206,7 @@ def _pre_bind(binding: Binding, groups: list[list[Any]]) -> Generator[Any, Any, 
             if binding.called_off or group.failed is not None:
                 break
     finally:
-        del binding.in_pre_bind[uid]
+        del binding.tools.in_pre_bind[uid]
         status = Status(Code.ERROR, (binding.called_off,)) if binding.called_off else group.failed
         label = SUCCESS if status is None else status.code.label
         recorder.point("PreBind", framework.profile, label, recorder.now() - started_s)
@@ -248,28 +262,33 @@ def _driven(
 
 
 def _bind(binding: Binding) -> Generator[Any, Any, Outcome]:
-    framework = binding.framework
-    recorder = framework.recorder
-    started_s = recorder.now()
-    label = "Error"
+    binding.bind_started_s = binding.framework.recorder.now()
     try:
         outcome: Outcome = _NOBODY
-        if binding.extenders:
+        if binding.tools.extenders:
             outcome = yield from _bind_by_extender(binding)
         if outcome is _NOBODY:
-            outcome = yield from _bind_by_plugin(binding)
-        label = SUCCESS if outcome is None else outcome.status.code.label
-    finally:
-        recorder.point("Bind", framework.profile, label, recorder.now() - started_s)
+            outcome = yield from _carry_out(binding, ask_plugin(binding), _UNSENT)
+    except BaseException:
+        _note_time(binding, "Error")
+        raise
+    _note_time(binding, SUCCESS if outcome is None else outcome.status.code.label)
     return outcome
 
 
+def _note_time(binding: Binding, label: str) -> None:
+    framework = binding.framework
+    recorder = framework.recorder
+    recorder.point("Bind", framework.profile, label, recorder.now() - binding.bind_started_s)
+
+
+_UNSENT = object()
 _NOBODY = BindFailed(Status(Code.SKIP))
 
 
 def _bind_by_extender(binding: Binding) -> Generator[Any, Any, Outcome]:
     pod = binding.pod
-    for extender in binding.extenders:
+    for extender in binding.tools.extenders:
         if not extender.binds or not extender.is_interested(pod):
             continue
         answer = yield extender.bind_call(pod, binding.node)
@@ -283,26 +302,50 @@ def _bind_by_extender(binding: Binding) -> Generator[Any, Any, Outcome]:
     return _NOBODY
 
 
-def _bind_by_plugin(binding: Binding) -> Generator[Any, Any, Outcome]:
-    cycle, recorder = binding.attempt.cycle, binding.framework.recorder
+def ask_plugin(binding: Binding) -> Any:
+    """The request of the first Bind plugin that takes the pod, or why there is none."""
+    cycle = binding.attempt.cycle
     for plugin in binding.framework.plugins.bind:
         name = getattr(plugin, "name", "")
-        started_s = recorder.now() if cycle.sampled else 0.0
         try:
             request = plugin.bind(cycle, binding.pod, binding.node)
-            if isinstance(request, Status):
-                if request.code == Code.SKIP:
-                    continue
-                return BindFailed(point_failed(name, "Bind", request.message).status)
-            answer = yield request
-            if isinstance(request, Bind) and is_unsure(answer):
-                answer = yield from settle(request, answer)
         except Exception as cause:
             raise point_failed(name, "Bind", describe(cause)) from cause
-        if cycle.sampled:
-            label = "Error" if isinstance(answer, ApiError) else SUCCESS
-            recorder.plugin(name, "Bind", label, recorder.now() - started_s)
-        if isinstance(answer, ApiError):
-            return BindFailed(point_failed(name, "Bind", answer.problem).status)
-        return None
+        if not isinstance(request, Status):
+            binding.bind_plugin = name
+            return request
+        if request.code != Code.SKIP:
+            return BindFailed(point_failed(name, "Bind", request.message).status)
     return BindFailed(Status(Code.ERROR, ("no Bind plugin took the pod",)))
+
+
+def finish_bind(
+    binding: Binding, request: Any, answer: Any = _UNSENT
+) -> Generator[Any, Any, Outcome]:
+    """From what `ask_plugin` gave, and the answer if it was sent already, to what came of it."""
+    try:
+        outcome = yield from _carry_out(binding, request, answer)
+    except PluginFailed as failure:
+        _note_time(binding, "Error")
+        return failed_by(failure)
+    _note_time(binding, SUCCESS if outcome is None else outcome.status.code.label)
+    return outcome
+
+
+def _carry_out(binding: Binding, request: Any, answer: Any) -> Generator[Any, Any, Outcome]:
+    if isinstance(request, BindFailed):
+        return request
+    name, recorder = binding.bind_plugin, binding.framework.recorder
+    try:
+        if answer is _UNSENT:
+            answer = yield request
+        if isinstance(request, Bind) and is_unsure(answer):
+            answer = yield from settle(request, answer)
+    except Exception as cause:
+        raise point_failed(name, "Bind", describe(cause)) from cause
+    if binding.attempt.cycle.sampled:
+        label = "Error" if isinstance(answer, ApiError) else SUCCESS
+        recorder.plugin(name, "Bind", label, recorder.now() - binding.bind_started_s)
+    if isinstance(answer, ApiError):
+        return BindFailed(point_failed(name, "Bind", answer.problem).status)
+    return None

@@ -106,21 +106,26 @@ class ClusterChanges:
         if machine.is_ours(pod) and not machine.cache.is_assumed(info.uid):
             machine.queue.add(info)
 
-    def _assigned(self, pod: Pod) -> None:
-        """The cluster shows the pod on a node for the first time."""
+    def _assigned(self, pod: Pod) -> bool:
+        """The cluster shows the pod on a node for the first time; True if we had assumed it."""
         machine = self._machine
-        assumed = machine.cache.pod(pod.metadata.uid)
+        cache = machine.cache
+        assumed = cache.pod(pod.metadata.uid)
         try:
-            info = machine.cache.add_pod(pod)
+            info = cache.add_pod(pod)
         except CacheError as problem:
             machine.log.problem(str(problem))
             info = PodInfo(pod)
-        if assumed is not None and assumed.node_name != info.node_name:
-            machine.log.problem(
-                f"pod {info.key} was assumed on {assumed.node_name} but is on {info.node_name}"
-            )
         machine.pods[info.key] = info
         machine.queue.move_all(_POD_ADD, None, pod)
+        if assumed is None:
+            return False
+        node = assumed.pod.spec.node_name
+        if node != pod.spec.node_name:
+            machine.log.problem(
+                f"pod {info.key} was assumed on {node} but is on {pod.spec.node_name}"
+            )
+        return True
 
     def _pod_updated(self, old: Pod, new: Pod) -> None:
         machine = self._machine
@@ -130,8 +135,8 @@ class ClusterChanges:
         elif old.spec.node_name:
             self._assigned_updated(old, new)
         elif new.spec.node_name:
-            self._assigned(new)
-            if machine.is_ours(new):
+            # One that we sent there has left the queue long ago.
+            if not self._assigned(new) and machine.is_ours(new):
                 machine.queue.delete(machine.pods[new.key])
         else:
             self._unassigned_updated(new)

@@ -139,13 +139,11 @@ class FailureHandler:
 
     def _tell_of_missed_ends(self, preemption: Preemption) -> None:
         """A victim that ended while the preemptor was held back did not wake it: now it may."""
-        machine, uid = self._machine, preemption.preemptor.uid
+        machine = self._machine
         for victim in preemption.victims:
             # Or whose binding failed: its end is then the end of a pod without a node.
             if machine.cache.pod(victim.uid) is None:
-                machine.queue.move_all(
-                    _VICTIM_GONE, victim.pod, None, lambda other: other.uid == uid
-                )
+                machine.queue.move_one(preemption.preemptor, _VICTIM_GONE, victim.pod, None)
 
     def _losers(self, preemption: Preemption) -> list[PodInfo]:
         """Less important pods that were promised this node: the promise is withdrawn."""

@@ -10,12 +10,22 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from stowplan.config import SchedulerConfig
 from stowplan.core.algorithm import TieBreak
 from stowplan.core.attempts import AttemptLog
-from stowplan.core.binding import BindFailed, Binding, bind_pod
+from stowplan.core.binding import (
+    BindFailed,
+    Binding,
+    BindingTools,
+    ask_plugin,
+    bind_pod,
+    failed_by,
+    finish_bind,
+    pre_flight,
+)
 from stowplan.core.building import make_algorithm, make_queue
 from stowplan.core.cluster_changes import ClusterChanges
 from stowplan.core.decision import Decision
@@ -39,13 +49,15 @@ from stowplan.core.reconfiguring import carry_over
 from stowplan.core.reserving import unreserve
 from stowplan.core.schedule_one import Attempt, schedule_one
 from stowplan.core.steps import Stepper
-from stowplan.core.waiting import WaitingPods
+from stowplan.core.waiting import WaitingPod, WaitingPods
+from stowplan.errors import ApiError
 from stowplan.framework.errors import PluginFailed
 from stowplan.framework.events import Action, ClusterEvent, Resource
 from stowplan.framework.handle import Handle
 from stowplan.framework.plugin import Nominate
 from stowplan.framework.runtime import Framework
 from stowplan.framework.timing import SUCCESS, Recorder
+from stowplan.objects.api import Bind
 from stowplan.objects.pod import Pod
 from stowplan.plugins import IN_TREE
 from stowplan.queue import QueuedPod
@@ -96,22 +108,12 @@ class Machine:
         """Told of everything that went in, and what came out of it."""
         self.frameworks = self._build(config)
         self.queue = make_queue(self, config, self.frameworks)
-        self._connect()
         self.algorithm = make_algorithm(config, tie_break)
+        self._connect()
         self.changes = ClusterChanges(self)
         self.failure = FailureHandler(self)
         self._deciding: QueuedPod | None = None
         self._held_back: deque[Event | Callable[[], None]] = deque()
-        self._handlers: dict[type, Callable[[Any], None]] = {
-            Added: lambda event: self.changes.added(event.object),
-            Updated: lambda event: self.changes.updated(event.old, event.new),
-            Deleted: lambda event: self.changes.deleted(event.object),
-            Answered: lambda event: self._answered(event),
-            Tick: lambda event: self._tick(),
-            ScheduleNext: lambda event: self._schedule_next(),
-            Stop: lambda event: self._stop(),
-            Reconfigure: lambda event: self.reconfigure(event.config),
-        }
 
     # -- the outside ------------------------------------------------------------------------
 
@@ -119,23 +121,46 @@ class Machine:
         """Take in one event; what is to be done about it."""
         stepper = self.stepper
         stepper.now_s = now_s
-        if self._deciding is not None and not isinstance(event, Answered):
+        if isinstance(event, Answered):
+            stepper.answer(event.token, event.answer)
+        elif self._deciding is None:
+            self._take(event)
+        else:
             # A decision waits for an extender: the world it is made in must not change meanwhile.
             self._held_back.append(event)
-        else:
-            self._handlers[type(event)](event)
-            while self._held_back and self._deciding is None:
-                held = self._held_back.popleft()
-                if callable(held):
-                    held()
-                else:
-                    self._handlers[type(held)](held)
-        if self.cache.change_count > CHANGES_MAX and self._deciding is None:
+        if self._held_back:
+            self._let_go()
+        if len(self.cache.changes) > CHANGES_MAX and self._deciding is None:
             self.table.refresh(self.cache)
         effects, stepper.effects = stepper.effects, []
         if self.tap is not None:
             self.tap(event, now_s, effects)
         return effects
+
+    def _let_go(self) -> None:
+        """Take in what was held back, as far as no decision waits."""
+        while self._held_back and self._deciding is None:
+            held = self._held_back.popleft()
+            if callable(held):
+                held()
+            else:
+                self._take(held)
+
+    def _take(self, event: Event) -> None:
+        if isinstance(event, Updated):
+            self.changes.updated(event.old, event.new)
+        elif isinstance(event, Added):
+            self.changes.added(event.object)
+        elif isinstance(event, ScheduleNext):
+            self._schedule(event.count)
+        elif isinstance(event, Deleted):
+            self.changes.deleted(event.object)
+        elif isinstance(event, Tick):
+            self._tick()
+        elif isinstance(event, Stop):
+            self.stopping = True
+        elif isinstance(event, Reconfigure):
+            self.reconfigure(event.config)
 
     @property
     def has_work(self) -> bool:
@@ -185,10 +210,10 @@ class Machine:
         queue = make_queue(self, config, frameworks)
         old_frameworks, old_queue = self.frameworks, self.queue
         self.config, self.frameworks, self.queue = config, frameworks, queue
-        self._connect()
         before = self.algorithm
         self.algorithm = make_algorithm(config, before.tie_break)
         self.algorithm.start_index, self.algorithm.explain = before.start_index, before.explain
+        self._connect()
         self.cache.assumed_ttl_s = config.assumed_pod_ttl_seconds
         carry_over(self, old_frameworks, old_queue)
 
@@ -207,12 +232,17 @@ class Machine:
     def _connect(self) -> None:
         for framework in self.frameworks.values():
             framework.handle.nominated = self.queue.nominator
+        self._binding_tools = BindingTools(
+            self.waiting,
+            self.algorithm.extenders,
+            self.queue.done,
+            self._announce,
+            self.in_pre_bind,
+            self.stepper,
+        )
 
     def is_ours(self, pod: Pod) -> bool:
         return pod.spec.scheduler_name in self.frameworks
-
-    def _answered(self, event: Answered) -> None:
-        self.stepper.answer(event.token, event.answer)
 
     # -- time -------------------------------------------------------------------------------
 
@@ -226,26 +256,26 @@ class Machine:
                 # Its binding was never seen to arrive: it is tried again rather than lost.
                 self.queue.add(known)
 
-    def _stop(self) -> None:
-        self.stopping = True
-
     # -- one pod ----------------------------------------------------------------------------
 
-    def _schedule_next(self) -> None:
-        if self.stopping:
-            return
-        queued = self.queue.pop()
-        if queued is None:
-            return
-        info = queued.info
-        framework = self.frameworks.get(info.pod.spec.scheduler_name)
-        if framework is None or self._skipped(queued):
-            self.queue.done(info.uid)
-            return
+    def _schedule(self, count: int) -> None:
+        for _ in range(count):
+            if self._deciding is not None or self.stopping:
+                return
+            queued = self.queue.pop()
+            if queued is None:
+                return
+            framework = self.frameworks.get(queued.info.pod.spec.scheduler_name)
+            if framework is None or self._skipped(queued):
+                self.queue.done(queued.info.uid)
+            else:
+                self._try(framework, queued)
+
+    def _try(self, framework: Framework, queued: QueuedPod) -> None:
         self._deciding = queued
-        self.log.begin(queued, self.now_s)
+        self.log.begin(queued, self.stepper.now_s)
         self.stepper.start(
-            schedule_one(framework, self.cache, self.algorithm, info),
+            schedule_one(framework, self.cache, self.algorithm, queued.info),
             lambda attempt: self._decided(framework, queued, attempt),
         )
 
@@ -274,19 +304,39 @@ class Machine:
             node = attempt.decision.node
             waiting = self.waiting.add(attempt.assumed, node, attempt.waits, self.now_s)
         self._activate(attempt)
-        binding = Binding(
-            framework,
-            attempt,
-            self.waiting,
-            self.algorithm.extenders,
-            self.queue.done,
-            self._announce,
-            self.in_pre_bind,
-            self.stepper,
-        )
-        self.stepper.start(
-            bind_pod(binding, waiting), lambda outcome: self._bound(binding, queued, outcome)
-        )
+        self._bind(Binding(framework, attempt, queued, self._binding_tools), waiting)
+
+    def _bind(self, binding: Binding, waiting: WaitingPod | None) -> None:
+        """Send the pod on its way; most pods need to wait for nothing but the API server."""
+        framework, pod = binding.framework, binding.pod
+        try:
+            groups = []
+            if framework.pre_binders(binding.attempt.cycle):
+                groups = pre_flight(framework, binding.attempt.cycle, pod, binding.node)
+            if groups or waiting is not None or self.algorithm.extenders:
+                steps = bind_pod(binding, groups, waiting)
+                self.stepper.start(steps, partial(self._bound, binding))
+                return
+            self.queue.done(pod.uid)
+            binding.bind_started_s = framework.recorder.now()
+            request = ask_plugin(binding)
+        except PluginFailed as failure:
+            self.waiting.drop(pod.uid)
+            self._bound(binding, failed_by(failure))
+            return
+        if isinstance(request, Bind):
+            self.stepper.ask(request, partial(self._bind_answered, binding, request))
+        else:
+            self.stepper.start(finish_bind(binding, request), partial(self._bound, binding))
+
+    def _bind_answered(self, binding: Binding, request: Bind, answer: Any) -> None:
+        if isinstance(answer, ApiError) or binding.attempt.cycle.sampled:
+            steps = finish_bind(binding, request, answer)
+            self.stepper.start(steps, partial(self._bound, binding))
+            return
+        framework = binding.framework
+        framework.bind_s.append(framework.recorder.now() - binding.bind_started_s)
+        self._bound(binding, None)
 
     def _report(self, problems: list[Exception]) -> None:
         for problem in problems:
@@ -308,26 +358,28 @@ class Machine:
             patch_status(pod.pod, change, self.now_s, self.random), lambda problem: None
         )
 
-    def _bound(self, binding: Binding, queued: QueuedPod, failed: BindFailed | None) -> None:
-        pod, node, attempt = binding.pod, binding.node, binding.attempt
+    def _bound(self, binding: Binding, failed: BindFailed | None) -> None:
         if failed is not None:
             if self._deciding is None:
-                self._bind_failed(binding, queued, failed)
+                self._bind_failed(binding, failed)
             else:
                 # It takes a pod off its node: not while a decision looks at the nodes.
-                self._held_back.append(lambda: self._bind_failed(binding, queued, failed))
+                self._held_back.append(partial(self._bind_failed, binding, failed))
             return
-        self.cache.finish_binding(pod.uid, self.now_s)
-        note = f"Successfully assigned {pod.key} to {node}"
+        attempt, now_s = binding.attempt, self.stepper.now_s
+        pod, decision = attempt.assumed, attempt.decision
+        assert pod is not None
+        self.cache.finish_binding(pod.uid, now_s)
+        note = f"Successfully assigned {pod.key} to {decision.node}"
         self.record(pod.pod, "Normal", "Scheduled", "Binding", note)
-        self.log.end(queued, attempt.decision, None, self.now_s)
-        self._post_bind(binding)
-        self._activate(attempt)
+        self.log.end(binding.queued, decision, None, now_s)
+        if binding.framework.plugins.post_bind:
+            self._post_bind(binding)
+        if attempt.cycle.activate:
+            self._activate(attempt)
 
     def _post_bind(self, binding: Binding) -> None:
         framework, cycle = binding.framework, binding.attempt.cycle
-        if not framework.plugins.post_bind:
-            return
         recorder = framework.recorder
         started_s = last_s = recorder.now()
         for plugin in framework.plugins.post_bind:
@@ -342,13 +394,13 @@ class Machine:
                 last_s = now_s
         recorder.point("PostBind", framework.profile, SUCCESS, recorder.now() - started_s)
 
-    def _bind_failed(self, binding: Binding, queued: QueuedPod, failed: BindFailed) -> None:
+    def _bind_failed(self, binding: Binding, failed: BindFailed) -> None:
         """Undo in reverse order, then hand the pod to the failure handler.
 
         Room has become free again.  After a rejection the pod itself must not be woken by that,
         so it is told later and to the others only.
         """
-        pod, attempt = binding.pod, binding.attempt
+        pod, attempt, queued = binding.pod, binding.attempt, binding.queued
         if failed.cause is not None:
             self._report([failed.cause])
         self._report([*unreserve(binding.framework, attempt.cycle, pod, binding.node)])

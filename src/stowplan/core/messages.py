@@ -45,7 +45,9 @@ class Tick(Struct, frozen=True):
 
 
 class ScheduleNext(Struct, frozen=True):
-    """Take the next pod and decide."""
+    """Take the next pods and decide, one after the other, as far as they are ready."""
+
+    count: int = 1
 
 
 class Stop(Struct, frozen=True):

@@ -6,8 +6,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from stowplan.config import (
     ExpandedPlugins,
     Profile,
@@ -31,6 +29,12 @@ if TYPE_CHECKING:
 Registry = Mapping[str, type]
 """Plugin name -> class.  In-tree ones, and a user's beside them."""
 
+_UNUSED_POINTS = {
+    "DynamicResources": frozenset({"score", "reserve", "preBind"}),
+    "NodeResourcesFit": frozenset({"placementScore"}),
+}
+"""Where upstream has more of a plugin than there is here: a configuration may name them."""
+
 
 def build_frameworks(
     config: SchedulerConfig,
@@ -41,11 +45,8 @@ def build_frameworks(
 ) -> dict[str, Framework]:
     """One framework per profile, by scheduler name; each with a handle of its own."""
     expanded = expand_all(config, implements(registry), known=sorted(registry))
-    ignored = _ignored_by_extenders(config)
     return {
-        name: _framework(
-            config.profile(name), plugins, replace(handle), registry, recorder, ignored
-        )
+        name: _framework(config.profile(name), plugins, replace(handle), registry, recorder)
         for name, plugins in expanded.items()
     }
 
@@ -57,7 +58,7 @@ def check_config(config: SchedulerConfig, *, random: Random, registry: Registry 
 
 
 def implements(registry: Registry) -> Callable[[str], frozenset[str]]:
-    return lambda name: points_of(registry[name])
+    return lambda name: points_of(registry[name]) | _UNUSED_POINTS.get(name, frozenset())
 
 
 def _framework(
@@ -66,7 +67,6 @@ def _framework(
     handle: Handle,
     registry: Registry,
     recorder: Recorder | None,
-    ignored: frozenset[str],
 ) -> Framework:
     assert profile is not None, plugins.scheduler_name
     made: dict[str, Any] = {}
@@ -74,8 +74,6 @@ def _framework(
         args = profile.args(name)
         if args is None:
             args = default_args(name)
-        if ignored and name == "NodeResourcesFit":
-            args = _with_ignored(args, ignored)
         try:
             plugin = made[name] = registry[name](args, handle)
             if hasattr(plugin, "events_to_register"):
@@ -87,7 +85,8 @@ def _framework(
             raise profile_error(plugins.scheduler_name, problem) from cause
 
     def at(point: str) -> tuple[Any, ...]:
-        return tuple(made[name] for name in plugins.at(point))
+        named = plugins.at(point)
+        return tuple(made[name] for name in named if point in points_of(registry[name]))
 
     plugin_set = PluginSet(
         pre_enqueue=at("preEnqueue"),
@@ -118,17 +117,3 @@ def _check_forms(plugin: object) -> None:
     for whole, single in (("filter_nodes", "filter_node"), ("score_nodes", "score_node")):
         if hasattr(plugin, whole) and not hasattr(plugin, single):
             raise TypeError(f"it has {whole} and lacks {single}, which is asked about single nodes")
-
-
-def _ignored_by_extenders(config: SchedulerConfig) -> frozenset[str]:
-    return frozenset(
-        resource.name
-        for extender in config.extenders
-        for resource in extender.managed_resources or ()
-        if resource.ignored_by_scheduler
-    )
-
-
-def _with_ignored(args: Any, ignored: frozenset[str]) -> Any:
-    # Replaced, not added to: what kube-scheduler does.
-    return msgspec.structs.replace(args, ignored_resources=sorted(ignored))

@@ -37,7 +37,7 @@ from stowplan.objects.kinds import KIND_BY_STRUCT, Kind
 Recorded = tuple[float, Event]
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
-_BARE: dict[str, Event] = {"Tick": Tick(), "ScheduleNext": ScheduleNext(), "Stop": Stop()}
+_BARE: dict[str, Event] = {"Tick": Tick(), "Stop": Stop()}
 _KINDS: dict[str, Kind] = {struct.__name__: kind for struct, kind in KIND_BY_STRUCT.items()}
 
 
@@ -95,6 +95,8 @@ def _event(event: Event) -> dict[str, Any]:
         return {"event": name, "old": _object(event.old), "new": _object(event.new)}
     if isinstance(event, Answered):
         return {"event": name, "token": event.token, **_answer(event.answer)}
+    if isinstance(event, ScheduleNext):
+        return {"event": name, "count": event.count}
     if isinstance(event, Reconfigure):
         return {"event": name, "config": to_dict(event.config)}
     return {"event": name}
@@ -128,6 +130,8 @@ def _read(entry: dict[str, Any]) -> Event:
             return Updated(_read_object(entry["old"]), _read_object(entry["new"]))
         case "Answered":
             return Answered(entry["token"], _read_answer(entry))
+        case "ScheduleNext":
+            return ScheduleNext(entry["count"])
         case "Reconfigure":
             return Reconfigure(load_config(entry["config"]))
         case name:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import msgspec
+from msgspec.structs import replace
 
 from stowplan.framework.cycle import Cycle
 from stowplan.framework.errors import PluginFailed, describe, point_failed
@@ -24,41 +24,49 @@ PERMIT_TIMEOUT_S_MAX = 15 * 60.0
 
 def assume(cache: Cache, pod: PodInfo, node: str) -> PodInfo:
     """The pod with its node set, counted in the cache; CacheError if it is there already."""
-    spec = msgspec.structs.replace(pod.pod.spec, node_name=node)
-    assumed = PodInfo(msgspec.structs.replace(pod.pod, spec=spec), pod.kind)
+    thing = pod.pod
+    assumed = PodInfo(replace(thing, spec=replace(thing.spec, node_name=node)), pod.kind)
     cache.assume_pod(assumed)
     return assumed
 
 
 def reserve(framework: Framework, cycle: Cycle, pod: PodInfo, node: str) -> Status | None:
     """Let every Reserve plugin take what it needs; the first refusal, named, ends it."""
-    if not framework.plugins.reserve:
+    plugins = framework.reservers(cycle)
+    if not plugins:
+        framework.reserve_s.append(0.0)
         return None
     recorder = framework.recorder
     started_s = recorder.now()
     label = "Error"
     try:
-        status = _reserve(framework, cycle, pod, node)
-        label = SUCCESS if status is None else status.code.label
-    finally:
+        status = _reserve(framework, plugins, cycle, pod, node)
+        if status is None:
+            framework.reserve_s.append(recorder.now() - started_s)
+            return None
+        label = status.code.label
+    except BaseException:
         recorder.point("Reserve", framework.profile, label, recorder.now() - started_s)
+        raise
+    recorder.point("Reserve", framework.profile, label, recorder.now() - started_s)
     return status
 
 
-def _reserve(framework: Framework, cycle: Cycle, pod: PodInfo, node: str) -> Status | None:
-    for plugin in framework.plugins.reserve:
-        name = _name(plugin)
+def _reserve(
+    framework: Framework, plugins: tuple[Any, ...], cycle: Cycle, pod: PodInfo, node: str
+) -> Status | None:
+    for plugin in plugins:
         started_s = framework.recorder.now() if cycle.sampled else 0.0
         try:
             status = plugin.reserve(cycle, pod, node)
         except Exception as cause:
-            raise point_failed(name, "Reserve", describe(cause)) from cause
+            raise point_failed(_name(plugin), "Reserve", describe(cause)) from cause
         if cycle.sampled:
-            _note(framework, name, "Reserve", status, started_s)
+            _note(framework, _name(plugin), "Reserve", status, started_s)
         if status is not None:
             if status.is_rejected:
-                return Status(status.code, status.reasons, name)
-            raise point_failed(name, "Reserve", status.message)
+                return Status(status.code, status.reasons, _name(plugin))
+            raise point_failed(_name(plugin), "Reserve", status.message)
     return None
 
 
@@ -87,8 +95,6 @@ def permit(
     framework: Framework, cycle: Cycle, pod: PodInfo, node: str
 ) -> tuple[Status | None, dict[str, Wait]]:
     """The first refusal, named; or who wants the pod to wait, and how long."""
-    if not framework.plugins.permit:
-        return None, {}
     recorder = framework.recorder
     started_s = recorder.now()
     label = "Error"

@@ -27,6 +27,7 @@ from stowplan.framework.runtime import Framework
 from stowplan.framework.status import Code, Status
 from stowplan.framework.timing import SUCCESS
 from stowplan.state.cache import Cache, CacheError
+from stowplan.state.node_table import NodeTable
 from stowplan.state.pod_info import PodInfo
 
 
@@ -58,13 +59,25 @@ def schedule_one(
     Whatever a plugin or an extender does, it fails this attempt and no more.
     """
     cycle = Cycle(framework.handle)
+    table = cycle.nodes
     decision = Decision(pod.key)
-    problem = _refresh(cycle, cache)
-    decision.node_count = cycle.nodes.node_count
+    problem = _refresh(table, cache)
+    decision.node_count = table.node_count
     if problem is not None:
         return _errored(decision, cycle, problem)
+    if not table.node_count:
+        decision.message = decision.error = NO_NODES
+        status = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (NO_NODES,))
+        return Attempt(decision, cycle, status=status, nominate=Nominate(""))
     try:
-        return (yield from _schedule_one(framework, cache, algorithm, pod, (cycle, decision)))
+        search = yield from algorithm.search(framework, cycle, pod)
+        _describe(decision, search)
+        if algorithm.explain is not None:
+            algorithm.explain(framework, cycle, pod, search)
+        if search.row < 0:
+            return (yield from _fits_nowhere(framework, algorithm, pod, (cycle, decision), search))
+        decision.node = table.names[search.row]
+        return assume_and_reserve(framework, cache, cycle, pod, decision)
     except (PluginFailed, ExtenderFailed, CacheError) as failure:
         return _errored(decision, cycle, failure)
     except Exception as bug:
@@ -76,41 +89,18 @@ def schedule_one(
         return _errored(decision, cycle, problem)
 
 
-def _refresh(cycle: Cycle, cache: Cache) -> Exception | None:
+def _refresh(table: NodeTable, cache: Cache) -> Exception | None:
     """Bring the snapshot up to date; if that cannot be done as usual, build it anew and say so."""
-    table = cycle.nodes
     try:
         table.refresh(cache)
-        inconsistent = table.heal(cache)
+        if table.node_count == len(cache.tree):
+            return None
+        return RuntimeError(table.heal(cache))
     except Exception as bug:
         table.rebuild(cache)
         problem = RuntimeError(f"snapshot state is not consistent, {describe(bug)}")
         problem.__cause__ = bug
         return problem
-    return RuntimeError(inconsistent) if inconsistent else None
-
-
-def _schedule_one(
-    framework: Framework,
-    cache: Cache,
-    algorithm: Algorithm,
-    pod: PodInfo,
-    outcome: tuple[Cycle, Decision],
-) -> Generator[Any, Any, Attempt]:
-    cycle, decision = outcome
-    table = cycle.nodes
-    if table.node_count == 0:
-        decision.message = decision.error = NO_NODES
-        status = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (NO_NODES,))
-        return Attempt(decision, cycle, status=status, nominate=Nominate(""))
-    search = yield from algorithm.search(framework, cycle, pod)
-    _describe(decision, search)
-    if algorithm.explain is not None:
-        algorithm.explain(framework, cycle, pod, search)
-    if search.row < 0:
-        return (yield from _fits_nowhere(framework, algorithm, pod, outcome, search))
-    decision.node = table.names[search.row]
-    return assume_and_reserve(framework, cache, cycle, pod, decision)
 
 
 def _describe(decision: Decision, search: Search) -> None:
@@ -142,8 +132,8 @@ def _fits_nowhere(
     cycle, decision = outcome
     diagnosis = search.diagnosis
     assert isinstance(diagnosis, Diagnosis)
-    decision.message = diagnosis.message()
     decision.reasons = diagnosis.histogram()
+    decision.message = diagnosis.message(decision.reasons)
     nominate: Nominate | None = Nominate("")
     victims: tuple[PodInfo, ...] = ()
     problems: list[Exception] = []
@@ -246,9 +236,11 @@ def assume_and_reserve(
     assumed = assume(cache, pod, node)
     waits: dict[str, Wait] = {}
     problems: list[Exception] = []
+    status: Status | None = None
     try:
-        status = reserve(framework, cycle, assumed, node)
-        if status is None:
+        if framework.plugins.reserve:
+            status = reserve(framework, cycle, assumed, node)
+        if status is None and framework.plugins.permit:
             status, waits = permit(framework, cycle, assumed, node)
     except PluginFailed as failure:
         status = failure.status

@@ -12,6 +12,7 @@ import heapq
 from collections import deque
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
+from functools import partial
 from itertools import count
 from typing import Any
 
@@ -51,7 +52,8 @@ class Stepper:
     def __init__(self) -> None:
         self.effects: list[Effect] = []
         self._tokens = count(1)
-        self._waiting: dict[int, tuple[Steps, Finished]] = {}
+        self._waiting: dict[int, Finished] = {}
+        """Who is to be told the answer, by the token of the question."""
         self._ready: deque[tuple[Steps, Finished, Any]] = deque()
         self._timers: list[tuple[float, int]] = []
         self._actions: dict[int, Callable[[], None]] = {}
@@ -67,8 +69,14 @@ class Stepper:
         waiting = self._waiting.pop(token, None)
         if waiting is None:
             return False
-        self._resume(*waiting, answer)
+        waiting(answer)
         return True
+
+    def ask(self, request: Request, answered: Finished) -> None:
+        """Send a request for somebody who is told the answer without having waited for it."""
+        token = next(self._tokens)
+        self._waiting[token] = answered
+        self.effects.append(Call(token, request))
 
     @property
     def pending_count(self) -> int:
@@ -119,10 +127,6 @@ class Stepper:
     def _advance(self, steps: Steps, finished: Finished, value: Any) -> None:
         try:
             wanted = steps.send(value)
-            if isinstance(wanted, Bind):
-                # By far the most frequent wish.
-                self._send(wanted, steps, finished)
-                return
             while not isinstance(wanted, _WANTED):
                 # Its own fault, so it hears of it: a plugin's mistake ends the plugin's attempt.
                 wanted = steps.throw(TypeError(f"{wanted!r} is nothing that can be carried out"))
@@ -130,10 +134,10 @@ class Stepper:
             finished(stop.value)
             return
         if isinstance(wanted, _REQUESTS):
-            self._send(wanted, steps, finished)
+            self.ask(wanted, partial(self._resume, steps, finished))
         elif isinstance(wanted, CallExtender):
             token = next(self._tokens)
-            self._waiting[token] = (steps, finished)
+            self._waiting[token] = partial(self._resume, steps, finished)
             self.effects.append(AskExtender(token, wanted))
         elif isinstance(wanted, Sleep):
             self.at(self.now_s + wanted.seconds, lambda: self._resume(steps, finished, None))
@@ -141,11 +145,6 @@ class Stepper:
             wanted.register(lambda outcome: self._resume(steps, finished, outcome))
         else:
             self._fork(wanted.branches, lambda results: self._resume(steps, finished, results))
-
-    def _send(self, request: Request, steps: Steps, finished: Finished) -> None:
-        token = next(self._tokens)
-        self._waiting[token] = (steps, finished)
-        self.effects.append(Call(token, request))
 
     def _fork(self, branches: list[Steps], joined: Finished) -> None:
         results: list[Any] = [None] * len(branches)

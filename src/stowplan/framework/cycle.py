@@ -17,6 +17,7 @@ class Cycle:
         "handle",
         "nodes",
         "plan",
+        "quiet",
         "sampled",
         "skip_filter",
         "statuses",
@@ -30,6 +31,8 @@ class Cycle:
         self.data: dict[str, Any] = {}
         self.skip_filter: frozenset[str] = frozenset()
         """Plugins whose PreFilter answered Skip: their Filter, AddPod and RemovePod are off."""
+        self.quiet: Any = None
+        """The framework's `Quiet`, if no cluster-wide PreFilter has anything to say."""
         self.activate: list[Any] = []
         """Pods (PodInfo) a plugin wants in the active queue, should this attempt succeed."""
         self.statuses: Any = None

@@ -6,6 +6,7 @@ its reasons, counted into the sentence that `kubectl describe pod` shows.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -48,9 +49,10 @@ class Rejections:
             if number == 0:
                 continue
             bits = why[first == number]
+            present = int(np.bitwise_or.reduce(bits))
             for n, text in enumerate(self.reasons[number - 1]):
-                found = int(np.count_nonzero(bits & np.uint32(1 << n)))
-                if found:
+                if present >> n & 1:
+                    found = int(np.count_nonzero(bits & np.uint32(1 << n)))
                     counts[text] = counts.get(text, 0) + found
         return counts
 
@@ -90,7 +92,7 @@ class Diagnosis:
             for number in np.bincount(self.rejections.first[looked_at]).nonzero()[0].tolist():
                 if number:
                     self.unschedulable_plugins.add(self.rejections.plugins[number - 1])
-        for status in self.overrides.values():
+        for status in set(self.overrides.values()):
             self.add_status(status)
 
     def add_status(self, status: Status) -> None:
@@ -101,15 +103,16 @@ class Diagnosis:
 
     def resolvable_rows(self) -> Rows:
         """Nodes where evicting pods might help: those with a plain Unschedulable."""
-        helps = np.zeros(self.table.size, np.bool_)
-        if self.absent is not None and self.absent.code == Code.UNSCHEDULABLE:
-            helps[:] = True
+        anywhere = self.absent is not None and self.absent.code is Code.UNSCHEDULABLE
+        helps = np.full(self.table.size, anywhere)
         if self.candidates is not None and self.rejections is not None:
             rejections = self.rejections
-            looked_at = self.candidates
-            helps[looked_at] = ((rejections.first != 0) & ~rejections.final)[looked_at]
-        for row, status in self.overrides.items():
-            helps[row] = status.code == Code.UNSCHEDULABLE
+            resolvable = (rejections.first != 0) & ~rejections.final
+            helps = np.where(self.candidates, resolvable, helps)
+        if self.overrides:
+            helps[list(self.overrides)] = [
+                status.code is Code.UNSCHEDULABLE for status in self.overrides.values()
+            ]
         return np.flatnonzero(helps & self.table.alive)
 
     def histogram(self) -> dict[str, int]:
@@ -121,19 +124,19 @@ class Diagnosis:
             rows = np.flatnonzero(looked_at)
             counts = self.rejections.histogram(rows)
             explicit = len(rows)
-        for status in self.overrides.values():
-            explicit += 1
-            for text in status.reasons:
-                counts[text] = counts.get(text, 0) + 1
+        explicit += len(self.overrides)
+        for text, count in status_histogram(self.overrides.values()).items():
+            counts[text] = counts.get(text, 0) + count
         if self.absent is not None:
             rest = self.node_count - explicit
             for text in self.absent.reasons if rest > 0 else ():
                 counts[text] = counts.get(text, 0) + rest
         return counts
 
-    def message(self) -> str:
-        """The FitError's text."""
-        message = fit_message(self.node_count, self.histogram(), self.pre_filter_message)
+    def message(self, reasons: Mapping[str, int] | None = None) -> str:
+        """The FitError's text; `reasons` is what `histogram` said, if it was asked already."""
+        counts = self.histogram() if reasons is None else reasons
+        message = fit_message(self.node_count, counts, self.pre_filter_message)
         return f"{message} {self.post_filter_message}" if self.post_filter_message else message
 
 
@@ -153,7 +156,8 @@ def fit_message(node_count: int, counts: Mapping[str, int], pre_filter_message: 
 
 def status_histogram(statuses: Iterable[Status]) -> dict[str, int]:
     counts: dict[str, int] = {}
-    for status in statuses:
+    # Most nodes say the same.
+    for status, count in Counter(statuses).items():
         for text in status.reasons:
-            counts[text] = counts.get(text, 0) + 1
+            counts[text] = counts.get(text, 0) + count
     return counts

@@ -7,9 +7,11 @@ could make a pod it rejected schedulable, each with an optional hint; the queue 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import IntEnum, IntFlag
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import force_setattr
 
 from stowplan.objects.pod import Pod
 
@@ -71,17 +73,18 @@ _ACTION_LABELS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterEvent:
+class ClusterEvent(Struct, frozen=True, cache_hash=True):
+    """The queue looks up what it knows of an event many times per pod: hash and label are kept."""
+
     resource: str
     action: Action
-    custom_label: str = ""
+    label: str = ""
+    """What metrics call it; made of the other two unless given."""
 
-    @property
-    def label(self) -> str:
-        if self.custom_label:
-            return self.custom_label
-        return self.resource + _ACTION_LABELS.get(self.action, "Update")
+    def __post_init__(self) -> None:
+        if not self.label:
+            label = self.resource + _ACTION_LABELS.get(self.action, "Update")
+            force_setattr(self, "label", label)
 
     @property
     def is_wildcard(self) -> bool:
@@ -112,13 +115,20 @@ HintFunction = Callable[[Pod, Any, Any], Hint]
 """(the rejected pod, old object or None, new object or None) -> is another try worth it?"""
 
 
-@dataclass(frozen=True, slots=True)
-class EventRegistration:
+class EventRegistration(Struct, frozen=True):
     """One cluster event a plugin wants to hear of.  No hint: always worth another try."""
 
     event: ClusterEvent
     hint: HintFunction | None = None
+    by_kind: bool = False
+    """The hint reads only what replicas share (labels, and the spec but for names of claims), so
+    one answer does for all of them.
+
+    Except for the pod that the event is about: it is always asked itself.
+    """
 
 
-def on(resource: str, action: Action, hint: HintFunction | None = None) -> EventRegistration:
-    return EventRegistration(ClusterEvent(resource, action), hint)
+def on(
+    resource: str, action: Action, hint: HintFunction | None = None, *, by_kind: bool = False
+) -> EventRegistration:
+    return EventRegistration(ClusterEvent(resource, action), hint, by_kind)

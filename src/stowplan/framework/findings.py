@@ -49,16 +49,26 @@ class ScoreBoard(Struct):
     """Scores of the feasible rows, in the order of `rows`.  True until the next cycle."""
 
     rows: Rows
-    varying: Scores
-    """The part of the total that differs between nodes; may be a kept column: never written to."""
-    kept: tuple[tuple[str, int], ...] = ()
-    """Plugins whose scores need no normalising and are part of a kept sum, with their weights."""
     answers: LocalAnswers | None = None
-    """Where their scores are."""
+    """Has the kept sum of the scores that need no normalising; None: nobody scores."""
+    kept: tuple[tuple[str, int], ...] = ()
+    """The plugins of that sum, with their weights."""
     by_plugin: dict[str, PluginScores] = {}
     """The other plugins' scores, weighted, after normalising."""
     constant: int = 0
     """The part of the total that is the same for all."""
+    added: Scores | None = None
+    """What differs between nodes beside the kept sum."""
+
+    @property
+    def varying(self) -> Scores:
+        """The part of the total that differs between nodes; may be a kept column: never written."""
+        if self.answers is None:
+            return np.zeros(len(self.rows), np.int64) if self.added is None else self.added
+        kept = self.answers.sum
+        if len(self.rows) != len(kept):
+            kept = kept[self.rows]
+        return kept if self.added is None else kept + self.added
 
     @property
     def total(self) -> Scores:
@@ -68,12 +78,22 @@ class ScoreBoard(Struct):
     def plugins(self) -> list[str]:
         return [*(name for name, _ in self.kept), *self.by_plugin]
 
+    @property
+    def is_kept(self) -> bool:
+        """Whether the kept sum alone says which node is best, of all that pass local filters."""
+        answers = self.answers
+        return answers is not None and self.added is None and self.rows is answers.passed_rows()
+
     def add(self, name: str, scores: Scores | int) -> None:
         self.by_plugin[name] = scores
         if isinstance(scores, int):
             self.constant += scores
         else:
-            self.varying = self.varying + scores
+            self.vary(scores)
+
+    def vary(self, scores: Scores) -> None:
+        """Add what no plugin of the profile said."""
+        self.added = scores if self.added is None else self.added + scores
 
     def of_plugin(self, name: str) -> Scores:
         """A plugin's share of the total."""

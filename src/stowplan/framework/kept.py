@@ -12,8 +12,9 @@ share them.  Above are those that look at the pods on the node too.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
-from typing import Any, NamedTuple
+from collections.abc import Hashable
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,10 +22,9 @@ from numpy.typing import NDArray
 from stowplan.framework.cycle import Cycle
 from stowplan.framework.errors import filter_failed
 from stowplan.framework.one_by_one import filter_rows, score_one_by_one
-from stowplan.framework.plan import Plan, is_node_only, normalizes
+from stowplan.framework.plan import LocalPlugins, Plan
 from stowplan.framework.status import Code, NodeMask, Rows, Scores, Status, Verdict
 from stowplan.framework.timing import SUCCESS, Recorder
-from stowplan.state.node_info import NodeInfo
 from stowplan.state.node_table import NodeTable
 from stowplan.state.pod_info import PodInfo, kind_count
 
@@ -34,6 +34,12 @@ ONE_BY_ONE_MAX = 3
 BYTES_MAX = 256 * 2**20
 """Memory for kept answers; the least recently used signature goes first."""
 
+ONCE_MAX = 8
+"""Answers kept for signatures that were met once."""
+
+GONE_MAX = 8192
+"""Signatures remembered that were met once, without their answers."""
+
 IDLE_MAX = 64
 """Answers kept beyond one for each kind of pod there is: a kind that comes back finds them."""
 
@@ -41,66 +47,46 @@ _FIXED_BYTES = 8192
 """What one takes up however few nodes there are."""
 
 
-class _Filter(NamedTuple):
-    number: int
-    name: str
-    ask: Callable[[Cycle, PodInfo, NodeInfo], Status | None]
-
-
-class _Score(NamedTuple):
-    name: str
-    weight: int
-    """0 when the scores are normalised first: they are no part of the kept sum."""
-    ask: Callable[[Cycle, PodInfo, NodeInfo], int]
+_NO_FIRST: NDArray[np.uint8] = np.zeros(0, np.uint8)
+_NO_WHY: NDArray[np.uint32] = np.zeros(0, np.uint32)
+_NO_MASK: NodeMask = np.zeros(0, np.bool_)
+_NO_SCORES: Scores = np.zeros(0, np.int64)
 
 
 class _Layer:
     """What some of the plugins said, on top of what others did; one row per node."""
 
     __slots__ = (
-        "_filters",
-        "_one_filters",
-        "_one_scores",
-        "_scores",
-        "_weights",
+        "_raw_at",
         "below",
         "final",
         "first",
+        "first_at",
         "has_raw",
+        "plugins",
         "raw",
         "reasons",
         "seen",
         "sum",
+        "sum_at",
         "why",
     )
 
-    def __init__(
-        self,
-        filters: list[tuple[int, Any]],
-        scores: list[Any],
-        weights: dict[str, int],
-        below: _Layer | None = None,
-    ) -> None:
+    def __init__(self, plugins: LocalPlugins, below: _Layer | None = None) -> None:
+        self.plugins = plugins
         self.below = below
-        self._filters = filters
-        self._scores = scores
-        self._weights = weights
-        self._one_filters = [_Filter(n, plugin.name, plugin.filter_node) for n, plugin in filters]
-        self._one_scores = [
-            _Score(p.name, 0 if normalizes(p) else weights[p.name], p.score_node) for p in scores
-        ]
         self.seen = -1
         """The version of the table (below: of its node objects) these answers are true for."""
-        self.first: NDArray[np.uint8] = np.zeros(0, np.uint8)
+        self.first: NDArray[np.uint8] = _NO_FIRST
         """The first filter that turned the node down, by its number; 0: none did."""
-        self.why: NDArray[np.uint32] = np.zeros(0, np.uint32)
-        self.final: NodeMask = np.zeros(0, np.bool_)
-        self.reasons: dict[int, list[str]] = {number: [] for number, _ in filters}
+        self.why: NDArray[np.uint32] = _NO_WHY
+        self.final: NodeMask = _NO_MASK
+        self.reasons: dict[int, list[str]] = {}
         """Per filter, what the bits of `why` stand for."""
-        self.raw: dict[str, Scores] = {plugin.name: np.zeros(0, np.int64) for plugin in scores}
-        self.has_raw = {plugin.name: False for plugin in scores if normalizes(plugin)}
-        """Of plugins that normalise: False while their raw scores are 0 on every node."""
-        self.sum: Scores = np.zeros(0, np.int64)
+        self.raw: dict[str, Scores] = {}
+        self.has_raw: dict[str, bool] = {}
+        """Of plugins that normalise: whether their raw scores are not 0 on every node."""
+        self.sum: Scores = _NO_SCORES
         """Weighted sum of the scores that need no normalising, of the layer below included."""
 
     def resize(self, size: int) -> None:
@@ -109,6 +95,12 @@ class _Layer:
         self.final = _grown(self.final, size)
         self.sum = _grown(self.sum, size)
         self.raw = {name: _grown(column, size) for name, column in self.raw.items()}
+        self._look()
+
+    def _look(self) -> None:
+        """Views of the columns for single cells: an array takes twice as long for one."""
+        self.first_at, self.sum_at = self.first.data, self.sum.data
+        self._raw_at: tuple[memoryview, ...] = ()
 
     def ask_many(
         self,
@@ -118,42 +110,53 @@ class _Layer:
         rows: Rows | slice,
         recorder: Recorder | None,
     ) -> None:
+        """Ask about these rows; a slice stands for all, whatever was known of them."""
         started_s = recorder.now() if recorder is not None else 0.0
-        below = self.below
+        below, every = self.below, isinstance(rows, slice)
         if below is None:
             length = table.size if isinstance(rows, slice) else len(rows)
             first, why = np.zeros(length, np.uint8), np.zeros(length, np.uint32)
             final, total = np.zeros(length, np.bool_), np.zeros(length, np.int64)
+        elif every:
+            first, why = below.first.copy(), below.why.copy()
+            final, total = below.final.copy(), below.sum.copy()
         else:
-            first, why = below.first[rows].copy(), below.why[rows].copy()
-            final, total = below.final[rows].copy(), below.sum[rows].copy()
-        for number, plugin in self._filters:
+            first, why = below.first[rows], below.why[rows]
+            final, total = below.final[rows], below.sum[rows]
+        for number, name, plugin, _ in self.plugins.filters:
             if hasattr(plugin, "filter_nodes"):
                 verdict = plugin.filter_nodes(cycle, pod, table, rows)
             else:
                 verdict = filter_rows(cycle, pod, plugin, rows)
-            bits = self._translate(number, verdict)
-            if bits.any():
+            if not verdict.all_passed and verdict.why.any():
+                bits = self._translate(number, verdict)
                 earlier = (bits != 0) & ((first == 0) | (first > number))
                 first[earlier] = number
                 why[earlier] = bits[earlier]
                 final[earlier] = verdict.unresolvable[earlier]
             if recorder is not None:
-                started_s = _note(recorder, plugin.name, "Filter", started_s)
-        self.first[rows], self.why[rows], self.final[rows] = first, why, final
-        for scorer in self._scores:
+                started_s = _note(recorder, name, "Filter", started_s)
+        for name, weight, scorer, _ in self.plugins.scores:
             if hasattr(scorer, "score_nodes"):
                 scores = scorer.score_nodes(cycle, pod, table, rows)
             else:
                 scores = score_one_by_one(cycle, pod, scorer, rows)
-            self.raw[scorer.name][rows] = scores
-            if scorer.name in self.has_raw:
-                self.has_raw[scorer.name] |= bool(scores.any())
+            if every:
+                self.raw[name] = np.array(scores, np.int64)
             else:
-                total += self._weights[scorer.name] * scores
+                self.raw[name][rows] = scores
+            if weight:
+                total += scores if weight == 1 else weight * scores
+            else:
+                self.has_raw[name] = self.has_raw.get(name, False) or bool(scores.any())
             if recorder is not None:
-                started_s = _note(recorder, scorer.name, "Score", started_s)
-        self.sum[rows] = total
+                started_s = _note(recorder, name, "Score", started_s)
+        if every:
+            self.first, self.why, self.final, self.sum = first, why, final, total
+            self._look()
+        else:
+            self.first[rows], self.why[rows], self.final[rows] = first, why, final
+            self.sum[rows] = total
 
     def ask_one(
         self, cycle: Cycle, pod: PodInfo, table: NodeTable, row: int, recorder: Recorder | None
@@ -165,10 +168,10 @@ class _Layer:
         started_s = recorder.now() if recorder is not None else 0.0
         first, total = 0, 0
         if below is not None:
-            first, total = int(below.first[row]), int(below.sum[row])
-        if first or self.first[row]:
+            first, total = below.first_at[row], below.sum_at[row]
+        if first or self.first_at[row]:
             self._start_from(below, row)
-        for number, name, ask in self._one_filters:
+        for number, name, _, ask in self.plugins.filters:
             if first and first < number:
                 break
             status = ask(cycle, pod, info)
@@ -178,16 +181,19 @@ class _Layer:
                 self._refuse(row, number, name, status)
                 first = number
                 break
-        for name, weight, rate in self._one_scores:
+        raw_at = self._raw_at
+        if not raw_at:
+            raw_at = self._raw_at = tuple(self.raw[s.name].data for s in self.plugins.scores)
+        for (name, weight, _, rate), column in zip(self.plugins.scores, raw_at, strict=True):
             score = rate(cycle, pod, info)
             if recorder is not None:
                 started_s = _note(recorder, name, "Score", started_s)
-            self.raw[name][row] = score
+            column[row] = score
             if weight:
                 total += weight * score
             elif score:
                 self.has_raw[name] = True
-        self.sum[row] = total
+        self.sum_at[row] = total
         return first == 0
 
     def _start_from(self, below: _Layer | None, row: int) -> None:
@@ -208,7 +214,7 @@ class _Layer:
 
     def _translate(self, number: int, verdict: Verdict) -> NDArray[np.uint32]:
         """The verdict's bits in this entry's numbering of that plugin's reasons."""
-        known = self.reasons[number]
+        known = self.reasons.setdefault(number, [])
         if not known:
             known.extend(verdict.reasons)
         if known[: len(verdict.reasons)] == list(verdict.reasons):
@@ -220,7 +226,7 @@ class _Layer:
         return bits
 
     def _bit(self, number: int, text: str) -> int:
-        known = self.reasons[number]
+        known = self.reasons.setdefault(number, [])
         if text not in known:
             known.append(text)
         return known.index(text)
@@ -231,12 +237,8 @@ class NodeOnlyAnswers:
 
     __slots__ = ("layer",)
 
-    def __init__(self, plan: Plan, weights: dict[str, int]) -> None:
-        filters = [
-            (number, plugin) for number, plugin in plan.local_filters if is_node_only(plugin)
-        ]
-        scores = [plugin for plugin in plan.local_scores if is_node_only(plugin)]
-        self.layer = _Layer(filters, scores, weights)
+    def __init__(self, plan: Plan) -> None:
+        self.layer = _Layer(plan.outline.node_only)
 
     def refresh(
         self, cycle: Cycle, pod: PodInfo, table: NodeTable, recorder: Recorder | None
@@ -244,9 +246,9 @@ class NodeOnlyAnswers:
         layer = self.layer
         if layer.seen == table.node_version and len(layer.first) == table.size:
             return
-        if len(layer.first) != table.size:
-            layer.resize(table.size)
         rows = table.rows_with_nodes_newer_than(layer.seen)
+        if layer.seen >= 0 and len(layer.first) != table.size:
+            layer.resize(table.size)
         if layer.seen < 0 or 2 * len(rows) > table.size:
             layer.ask_many(cycle, pod, table, slice(0, table.size), recorder)
         elif len(rows) > ONE_BY_ONE_MAX:
@@ -260,16 +262,30 @@ class NodeOnlyAnswers:
 class LocalAnswers:
     """One signature's answers, of all node-local plugins."""
 
-    __slots__ = ("_below", "_layer", "_passed_rows", "passed")
+    __slots__ = (
+        "_below",
+        "_best",
+        "_best_at",
+        "_best_count",
+        "_best_sum",
+        "_layer",
+        "_passed_at",
+        "_passed_rows",
+        "passed",
+    )
 
-    def __init__(self, plan: Plan, weights: dict[str, int], below: NodeOnlyAnswers) -> None:
-        filters = [(n, plugin) for n, plugin in plan.local_filters if not is_node_only(plugin)]
-        scores = [plugin for plugin in plan.local_scores if not is_node_only(plugin)]
+    def __init__(self, plan: Plan, below: NodeOnlyAnswers) -> None:
         self._below = below
-        self._layer = _Layer(filters, scores, weights, below.layer)
-        self.passed: NodeMask = np.zeros(0, np.bool_)
+        self._layer = _Layer(plan.outline.node_local, below.layer)
+        self.passed: NodeMask = _NO_MASK
         """Rows that hold a node which no local filter turned down.  Never to be written to."""
+        self._passed_at = self.passed.data
         self._passed_rows: Rows | None = None
+        self._best: NodeMask = self.passed
+        self._best_at = self._best.data
+        self._best_count = 0
+        """0: nobody has asked, or the last of the best has gone."""
+        self._best_sum = 0
 
     @property
     def byte_count(self) -> int:
@@ -309,8 +325,33 @@ class LocalAnswers:
     def passed_rows(self) -> Rows:
         """The rows that pass, ascending; worked out only when a node came to pass or ceased to."""
         if self._passed_rows is None:
-            self._passed_rows = self.passed.nonzero()[0]
+            everyone = np.count_nonzero(self.passed) == len(self.passed)
+            self._passed_rows = (
+                _all_rows(len(self.passed)) if everyone else self.passed.nonzero()[0]
+            )
         return self._passed_rows
+
+    def best(self) -> NodeMask:
+        """The rows that pass with the highest kept sum.  Never to be written to.
+
+        While replicas fill node after node, the highest sum stays what it is for long: only when
+        the last node with it has gone, all are looked through again.
+        """
+        if not self._best_count:
+            sums, rows = self._layer.sum, self.passed_rows()
+            everyone = len(rows) == len(sums)
+            self._best_sum = int((sums if everyone else sums[rows]).max())
+            self._best = sums == self._best_sum
+            if not everyone:
+                self._best &= self.passed
+            self._best_at = self._best.data
+            self._best_count = int(np.count_nonzero(self._best))
+        return self._best
+
+    @property
+    def best_sum(self) -> int:
+        """The sum of those that `best` gave."""
+        return self._best_sum
 
     def refresh(
         self, cycle: Cycle, pod: PodInfo, table: NodeTable, recorder: Recorder | None = None
@@ -320,79 +361,139 @@ class LocalAnswers:
         With a recorder every plugin is timed.
         """
         layer = self._layer
-        if layer.seen == table.version and len(layer.first) == table.size:
+        size = table.size
+        if layer.seen == table.version and len(self.passed) == size:
             return 0
         self._below.refresh(cycle, pod, table, recorder)
-        if len(layer.first) != table.size:
-            layer.resize(table.size)
-            self.passed = _grown(self.passed, table.size)
-            self._passed_rows = None
+        if len(self.passed) != size and layer.seen >= 0:
+            layer.resize(size)
+            self.passed = _grown(self.passed, size)
+            self._passed_at = self.passed.data
+            self._passed_rows, self._best_count = None, 0
         few = table.few_rows_newer_than(layer.seen, ONE_BY_ONE_MAX)
         count = self._ask_many(cycle, pod, table, recorder) if few is None else len(few)
         for row in few or ():
             passed = layer.ask_one(cycle, pod, table, row, recorder)
-            if self.passed[row] != passed:
-                self.passed[row] = passed
+            if self._passed_at[row] != passed:
+                self._passed_at[row] = passed
                 self._passed_rows = None
+            if self._best_count:
+                self._rank(row, passed)
         layer.seen = table.version
         return count
+
+    def _rank(self, row: int, passed: bool) -> None:
+        """See whether a row that was asked about is among the best now."""
+        total = self._layer.sum_at[row]
+        if passed and total > self._best_sum:
+            self._best_count = 0
+            return
+        is_best = passed and total == self._best_sum
+        if is_best != self._best_at[row]:
+            self._best_at[row] = is_best
+            self._best_count += 1 if is_best else -1
 
     def _ask_many(
         self, cycle: Cycle, pod: PodInfo, table: NodeTable, recorder: Recorder | None
     ) -> int:
-        layer = self._layer
-        changed = table.rows_newer_than(layer.seen)
-        every = layer.seen < 0 or 2 * len(changed) > table.size
-        rows = slice(0, table.size) if every else changed
-        layer.ask_many(cycle, pod, table, rows, recorder)
-        self.passed[rows] = (layer.first[rows] == 0) & table.alive[rows]
-        self._passed_rows = None
-        return len(changed)
+        layer, every = self._layer, slice(0, table.size)
+        changed = table.rows_newer_than(layer.seen) if layer.seen >= 0 else None
+        if changed is None or 2 * len(changed) > table.size:
+            layer.ask_many(cycle, pod, table, every, recorder)
+            self.passed = (layer.first == 0) & table.alive
+            self._passed_at = self.passed.data
+        else:
+            layer.ask_many(cycle, pod, table, changed, recorder)
+            self.passed[changed] = (layer.first[changed] == 0) & table.alive[changed]
+        self._passed_rows, self._best_count = None, 0
+        return table.size if changed is None else len(changed)
 
 
 class KeptAnswers:
-    """Kept answers by signature, within a bound on memory."""
+    """Kept answers by signature, within a bound on memory.
+
+    Where no two pods are alike, most signatures never come back.  Theirs are dropped soon, so that
+    they neither push out those that do nor touch ever new memory; a signature that comes back
+    nonetheless is known by its hash, and its answers are kept for good from then on.
+    """
 
     def __init__(self, bytes_max: int = BYTES_MAX) -> None:
         self._answers: dict[Hashable, LocalAnswers] = {}
+        """Of signatures met more than once."""
+        self._once: dict[Hashable, LocalAnswers] = {}
+        self._gone: dict[int, None] = {}
         self._node_only: dict[Hashable, NodeOnlyAnswers] = {}
         self._bytes_max = bytes_max
+        self._latest: tuple[Plan, LocalAnswers] | None = None
+        """What was found last: replicas come one after another."""
         self.hits = 0
         self.misses = 0
         self.rows_asked = 0
 
     def __len__(self) -> int:
-        return len(self._answers)
+        return len(self._answers) + len(self._once)
 
-    def find(self, signature: Hashable) -> LocalAnswers | None:
-        found = self._answers.pop(signature, None)
+    def find(self, plan: Plan) -> LocalAnswers | None:
+        latest = self._latest
+        if latest is not None and latest[0] is plan:
+            self.hits += 1
+            return latest[1]
+        signature = plan.signature
+        found = self._answers.pop(signature, None) or self._once.pop(signature, None)
         if found is None:
             self.misses += 1
             return None
         self._answers[signature] = found
+        self._latest = (plan, found)
         self.hits += 1
         return found
 
-    def make(self, plan: Plan, weights: dict[str, int]) -> LocalAnswers:
+    def make(self, plan: Plan) -> LocalAnswers:
         """Answers that nobody has given yet, but for those of plugins that read the node alone."""
         below = self._node_only.pop(plan.node_signature, None)
         if below is None:
-            below = NodeOnlyAnswers(plan, weights)
+            below = NodeOnlyAnswers(plan)
         self._node_only[plan.node_signature] = below
-        return LocalAnswers(plan, weights, below)
+        return LocalAnswers(plan, below)
 
-    def keep(self, signature: Hashable, answers: LocalAnswers) -> None:
+    def keep(self, plan: Plan, answers: LocalAnswers) -> None:
         """Keep answers that are up to date; pods that are gone do not need theirs for long."""
-        self._answers[signature] = answers
+        signature = plan.signature
+        self._latest = (plan, answers)
+        if hash(signature) in self._gone:
+            self._answers[signature] = answers
+        else:
+            self._once[signature] = answers
+            if len(self._once) > ONCE_MAX:
+                self._forget_oldest()
         count_max = max(1, min(self._bytes_max // answers.byte_count, kind_count() + IDLE_MAX))
-        while len(self._answers) > count_max:
-            self._answers.pop(next(iter(self._answers)))
+        while len(self._answers) + len(self._once) > count_max:
+            if self._answers:
+                self._answers.pop(next(iter(self._answers)))
+            else:
+                self._forget_oldest()
         while len(self._node_only) > count_max:
             self._node_only.pop(next(iter(self._node_only)))
 
+    def _forget_oldest(self) -> None:
+        oldest = next(iter(self._once))
+        del self._once[oldest]
+        self._gone[hash(oldest)] = None
+        if len(self._gone) > GONE_MAX:
+            del self._gone[next(iter(self._gone))]
+
     def clear(self) -> None:
+        self._latest = None
         self._answers.clear()
+        self._once.clear()
         self._node_only.clear()
+
+
+@lru_cache(maxsize=8)
+def _all_rows(size: int) -> Rows:
+    rows = np.arange(size)
+    rows.setflags(write=False)
+    return rows
 
 
 def _note(recorder: Recorder, plugin: str, point: str, started_s: float) -> float:

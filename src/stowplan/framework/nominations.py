@@ -9,36 +9,46 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
+from numpy.typing import NDArray
+
 from stowplan.framework.handle import Nominated
 from stowplan.framework.status import Status
 from stowplan.state.node_table import NodeTable
 
-Answer = Status | None
-
 
 class KeptNominations:
-    __slots__ = ("_answers", "_version")
+    __slots__ = ("_refused", "_seen", "_version")
 
     def __init__(self) -> None:
-        self._answers: dict[str, tuple[int, Answer]] = {}
-        """Node -> version of its row, and why the pod does not fit there (None: it does)."""
+        self._seen: NDArray[np.int64] = np.zeros(0, np.int64)
+        """The version of the row for which its answer holds; -1: there is none."""
+        self._refused: dict[int, Status] = {}
+        """Row -> why the pod does not fit there, as of `_seen`."""
         self._version = 0
 
-    def catch_up(self, nominated: Nominated) -> None:
+    def catch_up(self, nodes: NodeTable, nominated: Nominated) -> None:
+        """Forget what nominations changed."""
         changed = nominated.nodes_changed_since(self._version)
-        if changed is None:
-            self._answers.clear()
+        if changed is None or len(self._seen) != nodes.size:
+            self._seen = np.full(nodes.size, -1, np.int64)
+            self._refused.clear()
         else:
-            for name in changed:
-                self._answers.pop(name, None)
+            rows = [nodes.row_of[name] for name in changed if name in nodes.row_of]
+            self._seen[rows] = -1
         self._version = nominated.version
 
-    def ask(self, nodes: NodeTable, row: int, ask: Callable[[], Answer]) -> Answer:
-        """The answer for the node of this row; `ask` is called where it is not known."""
-        name, version = nodes.names[row], nodes.version_of(row)
-        known = self._answers.get(name)
-        if known is not None and known[0] == version:
-            return known[1]
-        answer = ask()
-        self._answers[name] = version, answer
-        return answer
+    def refused(
+        self, nodes: NodeTable, rows: list[int], ask: Callable[[int], Status | None]
+    ) -> dict[int, Status]:
+        """Which of these rows the pod does not fit on, and why; `ask` is called where unknown."""
+        found = self._refused
+        asked = np.array(rows, np.intp)
+        for row in asked[self._seen[asked] != nodes.row_version[asked]].tolist():
+            status = ask(row)
+            if status is None:
+                found.pop(row, None)
+            else:
+                found[row] = status
+            self._seen[row] = nodes.version_of(row)
+        return {row: found[row] for row in rows if row in found}

@@ -1,15 +1,18 @@
 """What a profile does for one kind of pod, worked out once: which plugins must be asked at all.
 
 For most pods most plugins have nothing to say, and that is plain from the pod alone.  A plan
-remembers it, so that an attempt only meets the plugins that matter to it.  Made by `Framework`,
-kept on the `PodKind`.
+remembers it, so that an attempt only meets the plugins that matter to it.  Made by
+`framework.planning`, kept on the `PodKind`.  Where no two pods are alike in size, plans differ in
+their signature only: all else is an `Outline` that they share.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from msgspec import Struct
 
 from stowplan.framework.errors import PluginFailed
 from stowplan.framework.plugin import PreFilterResult
@@ -22,10 +25,12 @@ PreFilterAnswer = PreFilterResult | Status | None
 class PreFilterStep:
     plugin: Any
     name: str
-    known: PreFilterAnswer = None
+    known: PreFilterAnswer
     """A node-local plugin's answer, the same for every pod of this kind."""
-    asks: bool = True
+    asks: bool
     """Whether the plugin must be asked each time."""
+    skipped: frozenset[str]
+    """What the plan skips, and this one: should it be the first to answer Skip when asked."""
 
 
 @dataclass(slots=True)
@@ -41,24 +46,44 @@ class Tally:
     scored: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
-    node_count: int
-    """The plan is made anew when nodes come or go: their number may be part of a signature."""
-    signature: tuple[Hashable, ...]
-    """Of all node-local plugins; None where a plugin is not node-local for this kind."""
-    node_signature: tuple[Hashable, ...]
-    """Of those that read the node object alone."""
+class LocalFilter(NamedTuple):
+    number: int
+    """1 + position among the profile's Filter plugins."""
+    name: str
+    plugin: Any
+    ask: Callable[..., Status | None]
+    """The form for one node."""
+
+
+class LocalScore(NamedTuple):
+    name: str
+    weight: int
+    """0 when the scores are normalised first: they are no part of the kept sum."""
+    plugin: Any
+    ask: Callable[..., int]
+
+
+class LocalPlugins(NamedTuple):
+    """Node-local plugins whose answers are kept in one layer."""
+
+    filters: tuple[LocalFilter, ...]
+    scores: tuple[LocalScore, ...]
+
+
+@dataclass(slots=True)
+class Outline:
+    """Who has what to say, for kinds of pods of which all plugins say the same."""
+
     skipped: frozenset[str]
     """Plugins whose PreFilter answers Skip for every pod of this kind."""
     steps: tuple[PreFilterStep, ...]
     """PreFilters that have something to say, in order."""
-    data: dict[str, Any]
-    """What node-local plugins wrote into the cycle: true for all pods of this kind."""
-    local_filters: tuple[tuple[int, Any], ...]
-    """(1 + position among the profile's Filter plugins, plugin)"""
+    node_only: LocalPlugins
+    """Those that read the node object alone."""
+    node_local: LocalPlugins
+    """Those that read the pods on the node too."""
     cluster_filters: tuple[tuple[int, Any], ...]
-    local_scores: tuple[Any, ...]
+    """(1 + position among the profile's Filter plugins, plugin)"""
     plain_scores: tuple[tuple[str, int], ...]
     """Of the local ones, those that need no normalising: (name, weight)."""
     normalized_scores: tuple[Any, ...]
@@ -67,11 +92,46 @@ class Plan:
     tally: Tally
     score_error: PluginFailed | None
     """A node-local PreScore that fails: an error once there are nodes to score, not before."""
+    latest: Plan | None = field(default=None, repr=False)
+    """The plan made last: kinds that differ in nothing the plugins read have the same."""
+
+
+class Quiet(Struct, eq=False):
+    """No cluster-wide plugin has anything to say of a kind of pod: all skipped it, steadily."""
+
+    context: int
+    """What it rests on: the sum of the versions of all that such plugins may read."""
+    skipped: frozenset[str]
+    """The cycle's `skip_filter`."""
+    is_settled: bool = False
+    """The PreScores skipped it too."""
+
+
+class Plan(Struct, frozen=True, eq=False):
+    node_count: int
+    """The plan is made anew when nodes come or go: their number may be part of a signature."""
+    signature: tuple[Hashable, ...]
+    """Of all node-local plugins; None where a plugin is not node-local for this kind."""
+    node_signature: tuple[Hashable, ...]
+    """Of those that read the node object alone."""
+    data: dict[str, Any]
+    """What node-local plugins wrote into the cycle: true for all pods of this kind."""
+    outline: Outline
 
 
 def is_node_only(plugin: Any) -> bool:
     """Whether the plugin reads the node object alone, never the pods on it."""
     return getattr(plugin, "node_only", False)
+
+
+def is_idle_if_skipped(plugin: Any) -> bool:
+    """Whether Reserve and PreBind have nothing to do for a pod whose PreFilter was skipped."""
+    return getattr(plugin, "idle_if_skipped", False)
+
+
+def is_by_traits(plugin: Any) -> bool:
+    """Whether the plugin's word about a pod is the same for all with the same `PodTraits`."""
+    return getattr(plugin, "by_traits", False)
 
 
 def normalizes(plugin: Any) -> bool:

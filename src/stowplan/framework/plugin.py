@@ -68,6 +68,17 @@ class Selective(Protocol):
 
 
 @runtime_checkable
+class Steady(Protocol):
+    def skips_steadily(self, pod: PodInfo) -> bool:
+        """Whether a Skip of PreFilter or PreScore stands for all pods of this kind.
+
+        Until a node object changes, or an object that `handle.objects` holds, or a pod with
+        affinity terms of its own comes or goes.  While all who could have a say skip a kind of pod
+        like that, they are not asked about it again.
+        """
+
+
+@runtime_checkable
 class PreFilterExtensions(Protocol):
     """Keep the state written by `pre_filter` true while pods are added to or taken off a node."""
 
@@ -93,7 +104,9 @@ class Signed(Protocol):
         """What this plugin's Filter and Score read of the pod, or None when not node-local.
 
         With a class attribute `node_only = True` the plugin says more: of a node it reads the
-        object, never the pods on it.
+        object, never the pods on it.  With `by_traits = True`, that its `signature` and what else
+        it says of the pod before any node is looked at (PreFilter if node-local, `concerns`,
+        PreScore) is the same for all pods with the same `PodTraits`, whatever their size.
         """
 
 

@@ -7,8 +7,6 @@ Mirrors kube-scheduler's `framework/runtime/framework.go`.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -29,7 +27,8 @@ from stowplan.framework.handle import Handle
 from stowplan.framework.kept import KeptAnswers, LocalAnswers
 from stowplan.framework.nominations import KeptNominations
 from stowplan.framework.one_by_one import filter_one_by_one, score_one_by_one
-from stowplan.framework.plan import Plan, PreFilterStep, Tally, is_node_only, normalizes
+from stowplan.framework.plan import Outline, Plan, Quiet, is_idle_if_skipped
+from stowplan.framework.planning import Planner, Tallies
 from stowplan.framework.plugin import PluginSet, PreFilterExtensions, PreFilterResult
 from stowplan.framework.status import (
     MAX_NODE_SCORE,
@@ -39,10 +38,13 @@ from stowplan.framework.status import (
     Status,
     Verdict,
 )
-from stowplan.framework.timing import ERROR, SUCCESS, NoRecorder, Recorder
+from stowplan.framework.timing import BUFFER_MAX, ERROR, SUCCESS, NoRecorder, Recorder
 from stowplan.state.node_info import NodeInfo
 from stowplan.state.node_table import NodeTable
 from stowplan.state.pod_info import PodInfo
+
+Named = tuple[tuple[str, Any], ...]
+"""(plugin's name, plugin), in order."""
 
 
 class Framework:
@@ -60,21 +62,31 @@ class Framework:
         self.handle = handle
         self.percentage_of_nodes_to_score = percentage_of_nodes_to_score
         self.recorder: Recorder = recorder or NoRecorder()
+        self._now = self.recorder.now
+        self._pre_filter_s, self._filter_s, self._pre_score_s, self._score_s = (
+            self.recorder.successes(point, profile)
+            for point in ("PreFilter", "Filter", "PreScore", "Score")
+        )
+        self.reserve_s, self.bind_s = (
+            self.recorder.successes(point, profile) for point in ("Reserve", "Bind")
+        )
         self.kept = KeptAnswers()
         self.filter_names = tuple(plugin.name for plugin in plugins.filter)
         self._filter_number = {name: n + 1 for n, name in enumerate(self.filter_names)}
-        everyone = {id(p): p for p in (*plugins.filter, *plugins.score)}
-        self._signed = tuple(
-            plugin for plugin in everyone.values() if callable(getattr(plugin, "signature", None))
-        )
-        self._named_filters = tuple((plugin.name, plugin) for plugin in plugins.filter)
-        self._extensions = tuple(
+        self._filters: Named = tuple((plugin.name, plugin) for plugin in plugins.filter)
+        self._extensions: Named = tuple(
             (_name(p), p) for p in plugins.pre_filter if isinstance(p, PreFilterExtensions)
         )
+        self._left: dict[frozenset[str], tuple[Named, Named]] = {}
+        self._working: dict[frozenset[str], tuple[tuple[Any, ...], tuple[Any, ...]]] = {}
         self._pre_score = {_name(p): p for p in plugins.pre_score}
         self._flat: dict[str, int] = {}
-        self.tallies: dict[tuple[tuple[str, ...], ...], Tally] = {}
+        self._quiet_key = object()
+        self.tallies: Tallies = {}
         """How often each set of plugins was asked."""
+        self._planner = Planner(
+            plugins, handle, self.tallies, self._one_pre_filter, self._pre_score_says_go
+        )
         handle.framework = self
 
     # -- the plan ---------------------------------------------------------------------------
@@ -83,101 +95,8 @@ class Framework:
         """What this profile does for pods of this kind."""
         plan: Plan | None = pod.kind.kept.get(self)
         if plan is None or plan.node_count != self.handle.nodes.node_count:
-            plan = pod.kind.kept[self] = self._make_plan(pod)
+            plan = pod.kind.kept[self] = self._planner.make(pod)
         return plan
-
-    def _make_plan(self, pod: PodInfo) -> Plan:
-        cycle = Cycle(self.handle)
-        signed, signature = self._sign(pod)
-        skipped: set[str] = set()
-        steps: list[PreFilterStep] = []
-        for plugin in self.plugins.pre_filter:
-            name = _name(plugin)
-            if id(plugin) in signed:
-                answer = self._one_pre_filter(cycle, pod, plugin)
-                if _is_skip(answer):
-                    skipped.add(name)
-                elif answer is not None:
-                    steps.append(PreFilterStep(plugin, name, answer, asks=False))
-            elif hasattr(plugin, "concerns") and not self._concerns(plugin, pod):
-                skipped.add(name)
-            else:
-                steps.append(PreFilterStep(plugin, name))
-        filters = [(n, p) for n, p in enumerate(self.plugins.filter, 1) if p.name not in skipped]
-        local_scores, score_error = self._local_scores(cycle, pod, signed)
-        cluster_scores = tuple(
-            p for p in self.plugins.score if id(p) not in signed and self._may_score(p, pod)
-        )
-        weights = self.plugins.weights
-        return Plan(
-            self.handle.nodes.node_count,
-            signature,
-            tuple(part for p, part in zip(self._signed, signature, strict=True) if is_node_only(p)),
-            frozenset(skipped),
-            tuple(steps),
-            {p.name: cycle.data[p.name] for p in self._signed if p.name in cycle.data},
-            tuple((n, plugin) for n, plugin in filters if id(plugin) in signed),
-            tuple((n, plugin) for n, plugin in filters if id(plugin) not in signed),
-            local_scores,
-            tuple((p.name, weights[p.name]) for p in local_scores if not normalizes(p)),
-            tuple(p for p in local_scores if normalizes(p)),
-            cluster_scores,
-            self._tally(skipped, (*local_scores, *cluster_scores)),
-            score_error,
-        )
-
-    def _tally(self, skipped: set[str], scores: tuple[Any, ...]) -> Tally:
-        """One for all plans that ask the same plugins; there are few such sets."""
-        pre_filters = tuple(_name(p) for p in self.plugins.pre_filter if _name(p) not in skipped)
-        filters = tuple(name for name in self.filter_names if name not in skipped)
-        names = tuple(plugin.name for plugin in scores)
-        pre_scores = tuple(name for name in names if name in self._pre_score)
-        key = (pre_filters, filters, names)
-        if key not in self.tallies:
-            self.tallies[key] = Tally(pre_filters, filters, pre_scores, names)
-        return self.tallies[key]
-
-    @staticmethod
-    def _concerns(plugin: Any, pod: PodInfo) -> bool:
-        try:
-            return bool(plugin.concerns(pod))
-        except Exception as cause:
-            raise point_failed(plugin.name, "PreFilter", describe(cause)) from cause
-
-    @staticmethod
-    def _may_score(plugin: Any, pod: PodInfo) -> bool:
-        if not hasattr(plugin, "concerns_score"):
-            return True
-        try:
-            return bool(plugin.concerns_score(pod))
-        except Exception as cause:
-            raise point_failed(plugin.name, "PreScore", describe(cause)) from cause
-
-    def _sign(self, pod: PodInfo) -> tuple[set[int], tuple[Hashable, ...]]:
-        """The plugins (by id) that are node-local for this kind, and all signatures."""
-        parts: list[Hashable] = []
-        for plugin in self._signed:
-            try:
-                parts.append(plugin.signature(pod))
-            except Exception as cause:
-                raise filter_failed(plugin.name, describe(cause)) from cause
-        signed = {id(p) for p, part in zip(self._signed, parts, strict=True) if part is not None}
-        return signed, tuple(parts)
-
-    def _local_scores(
-        self, cycle: Cycle, pod: PodInfo, signed: set[int]
-    ) -> tuple[tuple[Any, ...], PluginFailed | None]:
-        scores: list[Any] = []
-        failure: PluginFailed | None = None
-        for plugin in self.plugins.score:
-            if id(plugin) not in signed:
-                continue
-            try:
-                if self._pre_score_says_go(cycle, pod, plugin.name, _NO_ROWS):
-                    scores.append(plugin)
-            except PluginFailed as problem:
-                failure = failure or problem
-        return tuple(scores), failure
 
     def _point(self, point: str, status: str, started_s: float) -> None:
         recorder = self.recorder
@@ -187,24 +106,37 @@ class Framework:
 
     def pre_filter(self, cycle: Cycle, pod: PodInfo) -> PreFilterVerdict:
         """Run every PreFilter that matters; say whether to go on, and with which nodes."""
-        started_s = self.recorder.now()
-        label = ERROR
+        started_s = self._now()
         try:
             verdict = self._pre_filter(cycle, pod)
-            label = SUCCESS if verdict.status is None else verdict.status.code.label
-        finally:
-            self._point("PreFilter", label, started_s)
+        except BaseException:
+            self._point("PreFilter", ERROR, started_s)
+            raise
+        if verdict.status is None:
+            self._pre_filter_s.append(self._now() - started_s)
+            if len(self._pre_filter_s) >= BUFFER_MAX:
+                self.recorder.catch_up()
+        else:
+            self._point("PreFilter", verdict.status.code.label, started_s)
         return verdict
 
     def _pre_filter(self, cycle: Cycle, pod: PodInfo) -> PreFilterVerdict:
         plan = cycle.plan = self.plan_of(pod)
-        plan.tally.pre_filtered += 1
+        outline = plan.outline
+        outline.tally.pre_filtered += 1
+        handle = self.handle
+        table = handle.nodes
+        context = table.node_version + table.pods.terms_version + handle.objects.change_count
+        quiet: Quiet | None = pod.kind.kept.get(self._quiet_key)
+        if quiet is not None and quiet.context == context and not cycle.sampled:
+            cycle.quiet, cycle.skip_filter = quiet, quiet.skipped
+            return _GO_ON
         if plan.data:
             cycle.data.update(plan.data)
-        cycle.skip_filter = plan.skipped
+        cycle.skip_filter = outline.skipped
         narrowed: dict[str, frozenset[str]] = {}
         rejected: Status | None = None
-        for step in plan.steps:
+        for step in outline.steps:
             answer = self._one_pre_filter(cycle, pod, step.plugin) if step.asks else step.known
             if answer is None:
                 continue
@@ -212,7 +144,8 @@ class Framework:
                 if answer.nodes is not None:
                     narrowed[step.name] = answer.nodes
             elif answer.code == Code.SKIP:
-                cycle.skip_filter = cycle.skip_filter | {step.name}
+                first = cycle.skip_filter is outline.skipped
+                cycle.skip_filter = step.skipped if first else cycle.skip_filter | {step.name}
             elif answer.code == Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
                 return PreFilterVerdict(_named(answer, step.name))
             elif answer.code == Code.UNSCHEDULABLE:
@@ -224,6 +157,9 @@ class Framework:
         if rejected is not None:
             return PreFilterVerdict(rejected)
         if not narrowed:
+            if len(cycle.skip_filter) == len(outline.skipped) + len(outline.steps):
+                # All that were asked answered Skip.
+                cycle.quiet = Quiet(context, cycle.skip_filter)
             return _GO_ON
         return PreFilterVerdict(None, tuple(narrowed), frozenset.intersection(*narrowed.values()))
 
@@ -249,13 +185,13 @@ class Framework:
         self, cycle: Cycle, pod: PodInfo, nodes: frozenset[str] | None = None
     ) -> Feasible:
         """Every node that passes all filters; `nodes` is PreFilter's choice of candidates."""
-        started_s = self.recorder.now()
-        label = ERROR
+        started_s = self._now()
         try:
             found = self._find_feasible(cycle, pod, nodes)
-            label = SUCCESS
-        finally:
-            self._point("Filter", label, started_s)
+        except BaseException:
+            self._point("Filter", ERROR, started_s)
+            raise
+        self._filter_s.append(self._now() - started_s)
         return found
 
     def _find_feasible(self, cycle: Cycle, pod: PodInfo, nodes: frozenset[str] | None) -> Feasible:
@@ -269,14 +205,15 @@ class Framework:
             mask = mask & candidates
         found = Feasible(mask, answers, [], candidates=candidates)
         plan = cycle.plan or self.plan_of(pod)
-        plan.tally.filtered += 1
-        for number, plugin in plan.cluster_filters:
+        plan.outline.tally.filtered += 1
+        for number, plugin in plan.outline.cluster_filters:
             if plugin.name in cycle.skip_filter:
                 continue
             verdict = self._filter_all(cycle, pod, plugin, found)
             found.verdicts.append((number, verdict))
-            found.mask = found.mask & verdict.passed
-        if len(self.handle.nominated):
+            if not verdict.all_passed:
+                found.mask = found.mask & verdict.passed
+        if self.handle.nominated.node_of:
             self._count_nominated(cycle, pod, found)
         return found
 
@@ -300,11 +237,12 @@ class Framework:
     def local_answers(self, cycle: Cycle, pod: PodInfo) -> LocalAnswers:
         """The node-local plugins' answers for this kind of pod, true for the table as it is."""
         plan = cycle.plan or self.plan_of(pod)
-        found = self.kept.find(plan.signature)
-        answers = found or self.kept.make(plan, self.plugins.weights)
+        kept = self.kept
+        found = kept.find(plan)
+        answers = found or kept.make(plan)
         try:
             recorder = self.recorder if cycle.sampled else None
-            self.kept.rows_asked += answers.refresh(cycle, pod, cycle.nodes, recorder)
+            kept.rows_asked += answers.refresh(cycle, pod, cycle.nodes, recorder)
         except PluginFailed:
             self.kept.clear()
             raise
@@ -313,7 +251,7 @@ class Framework:
             self.kept.clear()
             raise self._blame(cycle, pod, cause) from cause
         if found is None:
-            self.kept.keep(plan.signature, answers)
+            kept.keep(plan, answers)
         return answers
 
     def _blame(self, cycle: Cycle, pod: PodInfo, cause: Exception) -> PluginFailed:
@@ -326,16 +264,43 @@ class Framework:
     def is_node_local(self, cycle: Cycle, pod: PodInfo) -> bool:
         """Whether each filter's answer for a node depends on that node alone, in this cycle."""
         plan = cycle.plan or self.plan_of(pod)
-        return all(plugin.name in cycle.skip_filter for _, plugin in plan.cluster_filters)
+        return all(plugin.name in cycle.skip_filter for _, plugin in plan.outline.cluster_filters)
 
     # -- Filter, one node -------------------------------------------------------------------
 
+    def _left_of(self, skipped: frozenset[str]) -> tuple[Named, Named]:
+        """The filters and PreFilter extensions that a cycle does not skip; few sets are skipped."""
+        left = self._left.get(skipped)
+        if left is None:
+            filters = tuple(entry for entry in self._filters if entry[0] not in skipped)
+            extensions = tuple(entry for entry in self._extensions if entry[0] not in skipped)
+            left = self._left[skipped] = filters, extensions
+        return left
+
+    def reservers(self, cycle: Cycle) -> tuple[Any, ...]:
+        """The Reserve plugins that the pod may concern."""
+        return self._at_work(cycle.skip_filter)[0]
+
+    def pre_binders(self, cycle: Cycle) -> tuple[Any, ...]:
+        return self._at_work(cycle.skip_filter)[1]
+
+    def _at_work(self, skipped: frozenset[str]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+        found = self._working.get(skipped)
+        if found is None:
+            reserve, pre_bind = (
+                tuple(p for p in plugins if not (is_idle_if_skipped(p) and _name(p) in skipped))
+                for plugins in (self.plugins.reserve, self.plugins.pre_bind)
+            )
+            found = self._working[skipped] = reserve, pre_bind
+        return found
+
+    def has_extensions(self, cycle: Cycle) -> bool:
+        """Whether `add_pod` and `remove_pod` have anybody to tell."""
+        return bool(self._left_of(cycle.skip_filter)[1])
+
     def filter_one(self, cycle: Cycle, pod: PodInfo, node: NodeInfo) -> Status | None:
         """All filters on one node as it is given, the first failure winning."""
-        skipped = cycle.skip_filter
-        for name, plugin in self._named_filters:
-            if name in skipped:
-                continue
+        for name, plugin in self._left_of(cycle.skip_filter)[0]:
             try:
                 status: Status | None = plugin.filter_node(cycle, pod, node)
             except PluginFailed:
@@ -358,11 +323,14 @@ class Framework:
         return self.filter_one(cycle, pod, node)
 
     def _nominated_pass(self, cycle: Cycle, pod: PodInfo, node: NodeInfo) -> Status | None:
-        nominated = [
-            other
-            for other in self.handle.nominated.pods_for_node(node.name)
-            if other.priority >= pod.priority and other.uid != pod.uid
-        ]
+        nominated = self.handle.nominated.pods_for_node(node.name)
+        if nominated:
+            priority = pod.kind.priority
+            nominated = [
+                other
+                for other in nominated
+                if other.kind.priority >= priority and other.uid != pod.uid
+            ]
         if not nominated:
             return None
         trial, trial_node = cycle.clone(), node.clone()
@@ -373,48 +341,46 @@ class Framework:
 
     def _count_nominated(self, cycle: Cycle, pod: PodInfo, found: Feasible) -> None:
         table, nominated = cycle.nodes, self.handle.nominated
-        kept = self._kept_nominations(cycle, pod)
-        refused: dict[int, Status] = {}
-        for name in nominated.nodes():
-            row = table.row_of.get(name, -1)
-            if row < 0 or (found.candidates is not None and not found.candidates[row]):
-                continue
-            ask = partial(self._nominated_pass, cycle, pod, table.info(row))
-            status = ask() if kept is None else kept.ask(table, row, ask)
-            if status is not None:
-                refused[row] = status
+        row_of, candidates = table.row_of, found.candidates
+        rows = [row_of[name] for name in nominated.nodes() if name in row_of]
+        if candidates is not None:
+            rows = [row for row in rows if candidates[row]]
+
+        def ask(row: int) -> Status | None:
+            return self._nominated_pass(cycle, pod, table.info(row))
+
+        refused = self._kept_nominations(cycle, pod).refused(table, rows, ask)
         if refused:
             found.overrides.update(refused)
             found.mask = found.mask.copy()
             found.mask[list(refused)] = False
 
-    def _kept_nominations(self, cycle: Cycle, pod: PodInfo) -> KeptNominations | None:
+    def _kept_nominations(self, cycle: Cycle, pod: PodInfo) -> KeptNominations:
         nominated = self.handle.nominated
         # A pod's own nomination does not count against it, but does against its replicas.
         if not self.is_node_local(cycle, pod) or nominated.node_of.get(pod.uid):
-            return None
-        kept: KeptNominations | None = pod.kind.kept.get((self, KeptNominations))
-        if kept is None:
-            kept = pod.kind.kept[self, KeptNominations] = KeptNominations()
-        kept.catch_up(nominated)
+            kept = KeptNominations()
+        else:
+            of_kind = pod.kind.kept
+            key = (self, KeptNominations)
+            kept = of_kind.get(key) or of_kind.setdefault(key, KeptNominations())
+        kept.catch_up(cycle.nodes, nominated)
         return kept
 
     def add_pod(self, cycle: Cycle, pod: PodInfo, added: PodInfo, node: NodeInfo) -> None:
         """Tell PreFilter plugins that a pod is (supposed to be) on the node now."""
-        for name, plugin in self._extensions:
-            if name not in cycle.skip_filter:
-                try:
-                    plugin.add_pod(cycle, pod, added, node)
-                except Exception as cause:
-                    raise extension_failed(name, "AddPod", describe(cause)) from cause
+        for name, plugin in self._left_of(cycle.skip_filter)[1]:
+            try:
+                plugin.add_pod(cycle, pod, added, node)
+            except Exception as cause:
+                raise extension_failed(name, "AddPod", describe(cause)) from cause
 
     def remove_pod(self, cycle: Cycle, pod: PodInfo, removed: PodInfo, node: NodeInfo) -> None:
-        for name, plugin in self._extensions:
-            if name not in cycle.skip_filter:
-                try:
-                    plugin.remove_pod(cycle, pod, removed, node)
-                except Exception as cause:
-                    raise extension_failed(name, "RemovePod", describe(cause)) from cause
+        for name, plugin in self._left_of(cycle.skip_filter)[1]:
+            try:
+                plugin.remove_pod(cycle, pod, removed, node)
+            except Exception as cause:
+                raise extension_failed(name, "RemovePod", describe(cause)) from cause
 
     # -- why not ----------------------------------------------------------------------------
 
@@ -447,36 +413,50 @@ class Framework:
 
     def score(self, cycle: Cycle, pod: PodInfo, found: Feasible, rows: Rows) -> ScoreBoard:
         """Weighted scores of the feasible rows, plugin by plugin and in sum."""
-        answers = found.answers
         if not self.plugins.score:
-            return ScoreBoard(rows, np.ones(len(rows), np.int64))
-        plan = cycle.plan or self.plan_of(pod)
-        plan.tally.scored += 1
-        recorder = self.recorder
-        started_s, point = recorder.now(), "PreScore"
+            return ScoreBoard(rows, constant=1)
+        outline = (cycle.plan or self.plan_of(pod)).outline
+        outline.tally.scored += 1
+        answers = found.answers
+        started_s, point = self._now(), "PreScore"
         try:
-            if plan.score_error is not None:
-                raise plan.score_error
-            asked = [
-                plugin
-                for plugin in plan.cluster_scores
-                if self._pre_score_says_go(cycle, pod, plugin.name, rows)
-            ]
-            now_s = recorder.now()
-            recorder.point(point, self.profile, SUCCESS, now_s - started_s)
+            if outline.score_error is not None:
+                raise outline.score_error
+            quiet: Quiet | None = cycle.quiet
+            asked: tuple[Any, ...] = ()
+            if quiet is None or not quiet.is_settled:
+                asked = self._scorers(cycle, pod, outline, rows)
+            now_s = self._now()
+            self._pre_score_s.append(now_s - started_s)
             started_s, point = now_s, "Score"
-            kept = answers.sum
-            varying = kept if len(rows) == len(kept) else kept[rows]
-            board = ScoreBoard(rows, varying, plan.plain_scores, answers)
-            for plugin in plan.normalized_scores:
+            board = ScoreBoard(rows, answers, outline.plain_scores)
+            for plugin in outline.normalized_scores:
                 self._normalized_score(cycle, pod, plugin, answers, board)
             for plugin in asked:
                 self._cluster_score(cycle, pod, plugin, board)
         except Exception:
             self._point(point, ERROR, started_s)
             raise
-        recorder.point(point, self.profile, SUCCESS, recorder.now() - started_s)
+        self._score_s.append(self._now() - started_s)
         return board
+
+    def _scorers(self, cycle: Cycle, pod: PodInfo, outline: Outline, rows: Rows) -> tuple[Any, ...]:
+        """The cluster-wide plugins that go on to score."""
+        asked = tuple(
+            plugin
+            for plugin in outline.cluster_scores
+            if self._pre_score_says_go(cycle, pod, plugin.name, rows)
+        )
+        if cycle.quiet is not None and not asked and self._skip_steadily(outline, pod):
+            cycle.quiet.is_settled = True
+            pod.kind.kept[self._quiet_key] = cycle.quiet
+        return asked
+
+    @staticmethod
+    def _skip_steadily(outline: Outline, pod: PodInfo) -> bool:
+        """Whether all that were asked will go on to skip pods of this kind."""
+        everyone = (*(step.plugin for step in outline.steps), *outline.cluster_scores)
+        return all(hasattr(p, "skips_steadily") and p.skips_steadily(pod) for p in everyone)
 
     def _pre_score_says_go(self, cycle: Cycle, pod: PodInfo, name: str, rows: Rows) -> bool:
         """Run the plugin's PreScore, if it has one; False when it leaves its Score out."""
@@ -492,9 +472,11 @@ class Framework:
         if cycle.sampled:
             label = SUCCESS if status is None else status.code.label
             recorder.plugin(name, "PreScore", label, recorder.now() - started_s)
-        if status is not None and status.code != Code.SKIP:
+        if status is None:
+            return True
+        if status.code != Code.SKIP:
             raise point_failed(name, "PreScore", status.message)
-        return status is None
+        return False
 
     def _normalized_score(
         self, cycle: Cycle, pod: PodInfo, plugin: Any, answers: LocalAnswers, board: ScoreBoard
@@ -566,10 +548,6 @@ def _nothing_left(names: list[str]) -> Status:
 
 def _named(status: Status, plugin: str) -> Status:
     return Status(status.code, status.reasons, plugin)
-
-
-def _is_skip(answer: PreFilterResult | Status | None) -> bool:
-    return isinstance(answer, Status) and answer.code == Code.SKIP
 
 
 def _name(plugin: Any) -> str:

@@ -93,6 +93,9 @@ class Verdict(Struct, frozen=True):
     unresolvable: NodeMask
     """Per row, turned down for good: preemption skips the node.  Read only where `why` is set."""
 
+    all_passed: bool = False
+    """The plugin may say that no row was turned down, to spare others the looking."""
+
     @property
     def passed(self) -> NodeMask:
         passed: NodeMask = self.why == 0

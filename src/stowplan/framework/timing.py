@@ -8,6 +8,7 @@ PreFilter, Filter, PostFilter, PreScore, Score, Reserve, Unreserve, Permit, PreB
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
@@ -21,6 +22,14 @@ WAIT_ON_PERMIT = "WaitOnPermit"
 """A point only in name: how long a pod waited to be let go, by the scheduler's own clock."""
 
 
+class Times(Protocol):
+    """Where the durations of one point go that went well."""
+
+    def append(self, seconds: float, /) -> None: ...
+
+    def __len__(self) -> int: ...
+
+
 class Recorder(Protocol):
     @property
     def sampled(self) -> bool:
@@ -28,9 +37,18 @@ class Recorder(Protocol):
 
     def now(self) -> float: ...
 
-    def point(self, point: str, profile: str, status: str, seconds: float) -> None: ...
+    def point(self, point: str, profile: str, status: str, seconds: float, count: int = 1) -> None:
+        """`count` times it took so long."""
 
     def plugin(self, plugin: str, point: str, status: str, seconds: float) -> None: ...
+
+    def successes(self, point: str, profile: str) -> Times:
+        """For points on every pod's way: appending to it is `point` with "Success".
+
+        Whoever appends calls `catch_up` once there are `BUFFER_MAX` of them.
+        """
+
+    def catch_up(self) -> None: ...
 
 
 class NoRecorder:
@@ -39,10 +57,16 @@ class NoRecorder:
     def now(self) -> float:
         return 0.0
 
-    def point(self, point: str, profile: str, status: str, seconds: float) -> None:
+    def point(self, point: str, profile: str, status: str, seconds: float, count: int = 1) -> None:
         return None
 
     def plugin(self, plugin: str, point: str, status: str, seconds: float) -> None:
+        return None
+
+    def successes(self, point: str, profile: str) -> Times:
+        return deque(maxlen=0)
+
+    def catch_up(self) -> None:
         return None
 
 
@@ -81,12 +105,15 @@ class Recorders:
     def sampled(self) -> bool:
         return self._all[0].sampled
 
-    def point(self, point: str, profile: str, status: str, seconds: float) -> None:
+    def successes(self, point: str, profile: str) -> Times:
+        return self._buffers.setdefault((point, profile, SUCCESS), [])
+
+    def point(self, point: str, profile: str, status: str, seconds: float, count: int = 1) -> None:
         try:
             buffer = self._buffers[point, profile, status]
         except KeyError:
             buffer = self._buffers[point, profile, status] = []
-        buffer.append(seconds)
+        buffer += [seconds] * count
         if len(buffer) >= BUFFER_MAX:
             self._tell((point, profile, status), buffer)
 

@@ -6,7 +6,7 @@ is adding a line.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from stowplan.objects.base import KubeObject
 from stowplan.objects.coordination import Event, Lease
@@ -44,10 +44,11 @@ class Kind:
     plural: str
     namespaced: bool
     struct: type[KubeObject]
+    api_version: str = field(init=False, compare=False)
 
-    @property
-    def api_version(self) -> str:
-        return f"{self.group}/{self.version}" if self.group else self.version
+    def __post_init__(self) -> None:
+        text = f"{self.group}/{self.version}" if self.group else self.version
+        object.__setattr__(self, "api_version", text)
 
     def __str__(self) -> str:
         return self.name

@@ -14,7 +14,7 @@ from functools import lru_cache
 from stowplan.objects.base import Resources
 from stowplan.objects.names import label_key_problem
 from stowplan.objects.node import Node
-from stowplan.objects.pod import Container, ContainerStatus, Pod
+from stowplan.objects.pod import Container, ContainerStatus, Pod, PodStatus
 from stowplan.objects.quantity import ceil_milli, ceil_value, parse_quantity
 
 CPU = "cpu"
@@ -117,6 +117,24 @@ def fit_score_requests(pod: Pod) -> dict[str, int]:
     scorer is not handed the feature gates.
     """
     return amounts(pod_request_nanos(pod, pod_level=False, defaults=_NONZERO_DEFAULTS))
+
+
+def tells_amounts(status: PodStatus) -> bool:
+    """Whether a status says anything that `use_status` would count."""
+    return bool(status.container_statuses or status.init_container_statuses) or (
+        status.resources is not None
+    )
+
+
+def needs_no_defaults(pod: Pod) -> bool:
+    """Whether each container names all that there are defaults for."""
+    spec = pod.spec
+    for containers in (spec.containers, spec.init_containers):
+        for container in containers or ():
+            requests = container.resources.requests if container.resources else None
+            if not requests or CPU not in requests or MEMORY not in requests:
+                return False
+    return True
 
 
 def allocatable(node: Node) -> dict[str, int]:

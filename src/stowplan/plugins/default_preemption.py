@@ -7,7 +7,7 @@ it out.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -24,7 +24,6 @@ from stowplan.framework.status import (
     Rows,
     Status,
     error,
-    unresolvable,
     unschedulable,
 )
 from stowplan.objects.pod import Pod
@@ -40,6 +39,13 @@ from stowplan.state.pod_info import PodInfo
 NOT_HELPFUL = "Preemption is not helpful for scheduling"
 
 _PREFIX = "preemption: "
+
+_PREEMPTING = Status(
+    Code.UNSCHEDULABLE_AND_UNRESOLVABLE,
+    ("waiting for the preemption for this pod to be finished",),
+    "DefaultPreemption",
+)
+"""One for all: a gate that says the same again is known by it at a glance."""
 
 
 class Args(Protocol):
@@ -58,19 +64,19 @@ class DefaultPreemption:
         """Preemptors (uid) whose victims are being deleted -> the last victim, once it is due."""
 
     def pre_enqueue(self, pod: PodInfo) -> Status | None:
-        if pod.uid not in self.preempting:
+        preempting = self.preempting
+        if pod.uid not in preempting:
             return None
-        last = self.preempting[pod.uid]
-        if last is not None:
-            known = self._handle.pod_by_key(last.key)
-            gone = known is None or known.uid != last.uid
-            if gone or (known is not None and known.kind.terminating):
-                return None
-        return unresolvable("waiting for the preemption for this pod to be finished")
+        last = preempting[pod.uid]
+        if last is None:
+            return _PREEMPTING
+        known = self._handle.pod_by_key(last.key)
+        leaving = known is None or known.uid != last.uid or known.kind.terminating
+        return None if leaving else _PREEMPTING
 
     def events_to_register(self) -> Sequence[EventRegistration]:
         # The plugins that rejected the pod decide whether a victim's end helps.
-        return (on(Resource.POD, Action.DELETE, _never),)
+        return (on(Resource.POD, Action.DELETE, _never, by_kind=True),)
 
     def post_filter(
         self, cycle: Cycle, pod: PodInfo
@@ -130,60 +136,36 @@ class DefaultPreemption:
         count = len(rows)
         wanted = min(count, max(count * self._percentage // 100, self._absolute))
         start = self._handle.random.randrange(count)
-        rows = np.roll(rows, -start)
-        kept = self._kept(cycle, pod)
-        asked = _unknown(rows) if kept is None else kept.known(cycle.nodes, rows)
-        clean: list[Candidate] = []
-        violating: list[Candidate] = []
-        statuses: dict[int, Status] = {}
-        for row, known in asked:
-            found = known or self._select_victims(cycle, pod, row, kept)
-            if isinstance(found, Status):
-                statuses[row] = found
-                continue
-            (violating if found.violations else clean).append(found)
-            if clean and len(clean) + len(violating) >= wanted:
-                break
-        candidates = clean[:wanted] + violating[:wanted]
-        if kept is not None and not candidates:
-            statuses |= kept.refusals(rows)
-        return candidates, statuses
-
-    def _kept(self, cycle: Cycle, pod: PodInfo) -> KeptVictims | None:
-        """What is known from earlier pods of this kind; None if another node could matter."""
-        handle = self._handle
-        framework = self._framework
-        if not framework.is_node_local(cycle, pod):
-            return None
-        kept: KeptVictims | None = pod.kind.kept.get(self)
-        if kept is None:
-            kept = pod.kind.kept[self] = KeptVictims()
-        kept.catch_up(cycle.nodes, handle.nominated, handle.objects.version(PodDisruptionBudget))
-        # Its own nomination does not count against a pod, but does against its replicas.
-        own = handle.nominated.node_of.get(pod.uid, "")
-        kept.forget(cycle.nodes.row_of.get(own))
-        return kept
-
-    def _select_victims(
-        self, cycle: Cycle, pod: PodInfo, row: int, kept: KeptVictims | None
-    ) -> Candidate | Status:
+        rows = np.concatenate((rows[start:], rows[:start]))
         nodes, handle = cycle.nodes, self._handle
-        node = nodes.info(row)
         budgets = list(handle.objects.all(PodDisruptionBudget).values())
-        found = select_victims(self._framework, cycle, pod, node, budgets)
-        if kept is not None and node.name != handle.nominated.node_of.get(pod.uid):
-            kept.put(nodes, row, found)
+
+        def ask(row: int) -> Candidate | Status:
+            return select_victims(self._framework, cycle, pod, nodes.info(row), budgets)
+
+        kept = self._kept(cycle, pod)
+        # Its own nomination does not count against a pod, but does against its replicas.
+        own = nodes.row_of.get(handle.nominated.node_of.get(pod.uid, ""))
+        kept.forget(own)
+        found = kept.search(nodes, rows, wanted, ask)
+        kept.forget(own)
         return found
+
+    def _kept(self, cycle: Cycle, pod: PodInfo) -> KeptVictims:
+        """What is known from earlier pods of this kind; nothing if another node could matter."""
+        handle = self._handle
+        if not self._framework.is_node_local(cycle, pod):
+            kept = KeptVictims()
+        else:
+            kept = pod.kind.kept.get(self) or pod.kind.kept.setdefault(self, KeptVictims())
+        kept.catch_up(cycle.nodes, handle.nominated, handle.objects.version(PodDisruptionBudget))
+        return kept
 
     @property
     def _framework(self) -> Framework:
         framework = self._handle.framework
         assert isinstance(framework, Framework)
         return framework
-
-
-def _unknown(rows: Rows) -> Iterator[tuple[int, Candidate | None]]:
-    return ((row, None) for row in rows.tolist())
 
 
 def _nothing_found(node_count: int, statuses: dict[int, Status]) -> str:

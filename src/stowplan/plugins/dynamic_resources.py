@@ -34,8 +34,13 @@ class DynamicResources:
         return unresolvable(NOT_SUPPORTED) if pod.kind.spec.resource_claims else None
 
     def pre_filter(self, cycle: Cycle, pod: PodInfo) -> Status | None:
+        if not pod.kind.spec.resource_claims:
+            return SKIP
         cycle.data[self.name] = True
-        return unresolvable(NOT_SUPPORTED) if pod.kind.spec.resource_claims else SKIP
+        return unresolvable(NOT_SUPPORTED)
+
+    def skips_steadily(self, pod: PodInfo) -> bool:
+        return True
 
     def filter_node(self, cycle: Cycle, pod: PodInfo, node: NodeInfo) -> Status | None:
         raise AssertionError("PreFilter either skips this filter or ends the attempt")
@@ -44,7 +49,7 @@ class DynamicResources:
         self, cycle: Cycle, pod: PodInfo
     ) -> Generator[Any, Any, tuple[PostFilterResult | None, Status | None]]:
         yield from ()
-        if self.name not in cycle.data:
+        if self.name not in cycle.data and self.name not in cycle.skip_filter:
             # Another PreFilter ended the attempt before ours ran; upstream reports it so.
             return None, error("not found")
         return None, unschedulable("no new claims to deallocate")

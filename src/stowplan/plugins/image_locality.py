@@ -36,6 +36,7 @@ class _Wanted:
 class ImageLocality:
     name = "ImageLocality"
     node_only = True
+    by_traits = True
 
     def __init__(self, args: Any, handle: Handle) -> None:
         self._handle = handle

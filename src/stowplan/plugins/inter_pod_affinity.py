@@ -241,6 +241,10 @@ class InterPodAffinity:
             return _shares(np.arange(spread + 1), spread)[above]
         return _shares(above, spread)
 
+    def skips_steadily(self, pod: PodInfo) -> bool:
+        """What a pod without terms meets are the terms of others; its own, anybody's labels."""
+        return not pod.kind.has_pod_affinity
+
     # -- events -----------------------------------------------------------------------------
 
     def events_to_register(self) -> Sequence[EventRegistration]:

@@ -74,6 +74,7 @@ class _Wish:
 class NodeAffinity:
     name = "NodeAffinity"
     node_only = True
+    by_traits = True
 
     def __init__(self, args: Args | None, handle: Handle) -> None:
         added = args.added_affinity if args is not None else None
@@ -128,7 +129,7 @@ class NodeAffinity:
 
     def events_to_register(self) -> Sequence[EventRegistration]:
         added_or_relabelled = Action.ADD | Action.UPDATE_NODE_LABEL
-        return (on(Resource.NODE, added_or_relabelled, self._after_node_change),)
+        return (on(Resource.NODE, added_or_relabelled, self._after_node_change, by_kind=True),)
 
     def _after_node_change(self, pod: Pod, old: Node | None, new: Node) -> Hint:
         if not self._accepts(pod, new):

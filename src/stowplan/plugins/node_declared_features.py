@@ -34,6 +34,7 @@ _STATUS = unresolvable(FEATURES_MISSING)
 class NodeDeclaredFeatures:
     name = "NodeDeclaredFeatures"
     node_only = True
+    by_traits = True
 
     def __init__(self, args: Any, handle: Handle) -> None:
         pass

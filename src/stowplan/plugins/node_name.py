@@ -27,6 +27,7 @@ _STATUS = unresolvable(OTHER_NODE)
 class NodeName:
     name = "NodeName"
     node_only = True
+    by_traits = True
 
     def __init__(self, args: Any, handle: Handle) -> None:
         pass
@@ -43,7 +44,7 @@ class NodeName:
     ) -> Verdict:
         wanted = pod.pod.spec.node_name
         if not wanted:
-            return all_passed(OTHER_NODE, nodes, rows)
+            return all_passed((OTHER_NODE,), nodes, rows)
         other = np.ones(nodes.size, np.bool_)
         if wanted in nodes.row_of:
             other[nodes.row_of[wanted]] = False

@@ -27,6 +27,7 @@ _STATUS = unschedulable(PORT_TAKEN)
 
 class NodePorts:
     name = "NodePorts"
+    by_traits = True
 
     def __init__(self, args: Any, handle: Handle) -> None:
         pass
@@ -46,12 +47,12 @@ class NodePorts:
         columns = [nodes.port_used(*port) for port in pod.kind.host_ports]
         taken = [column[rows] for column in columns if column is not None]
         if not taken:
-            return all_passed(PORT_TAKEN, nodes, rows)
+            return all_passed((PORT_TAKEN,), nodes, rows)
         return verdict_of(np.logical_or.reduce(taken), PORT_TAKEN, unresolvable=False)
 
     def events_to_register(self) -> Sequence[EventRegistration]:
         return (
-            on(Resource.POD, Action.DELETE, _after_pod_deleted),
+            on(Resource.POD, Action.DELETE, _after_pod_deleted, by_kind=True),
             on(Resource.NODE, Action.ADD),
         )
 

@@ -18,7 +18,7 @@ from stowplan.framework.cycle import Cycle
 from stowplan.framework.handle import Handle
 from stowplan.framework.status import MAX_NODE_SCORE, SKIP, NodeMask, Rows, Scores, Status
 from stowplan.objects.resources import CPU, EPHEMERAL_STORAGE, MEMORY, is_scalar
-from stowplan.plugins._shared.capacity import Capacities, Floats
+from stowplan.plugins._shared.room import Floats, Room, Rooms, rooms_of
 from stowplan.plugins._shared.rows import row_count
 from stowplan.state.node_info import NodeInfo
 from stowplan.state.node_table import NodeTable
@@ -38,12 +38,11 @@ Wanted = tuple[tuple[str, int], ...]
 class _Ask:
     """What one kind of pod asks for of the resources that count for it."""
 
-    __slots__ = ("names", "nothing", "pre_score", "wanted")
+    __slots__ = ("names", "pre_score", "wanted")
 
     def __init__(self, wanted: Wanted) -> None:
         self.wanted = wanted
-        self.names = tuple(name for name, _ in wanted)
-        self.nothing: Wanted = tuple((name, 0) for name, _ in wanted)
+        self.names = tuple([name for name, _ in wanted])
         self.pre_score = None if any(amount for _, amount in wanted) else SKIP
 
 
@@ -62,7 +61,7 @@ class NodeResourcesBalancedAllocation:
         given = tuple(spec.name for spec in args.resources) if args is not None else ()
         names = given or (CPU, MEMORY)
         self._resources = tuple(name for name in names if name in _NATIVE or is_scalar(name))
-        self._capacities = Capacities(handle.nodes)
+        self._rooms = rooms_of(handle.nodes)
         self._before: dict[tuple[str, ...], _Before] = {}
 
     def signature(self, pod: PodInfo) -> Hashable:
@@ -72,7 +71,8 @@ class NodeResourcesBalancedAllocation:
         return self._ask(pod).pre_score
 
     def score_node(self, cycle: Cycle, pod: PodInfo, node: NodeInfo) -> int:
-        before, after = _balances(node, self._ask(pod).wanted)
+        ask: _Ask = pod.kind.kept.get(self) or self._ask(pod)
+        before, after = _balances(node, ask.wanted)
         return (_SHIFT + after - before) // 2
 
     def score_nodes(
@@ -81,9 +81,9 @@ class NodeResourcesBalancedAllocation:
         ask = self._ask(pod)
         before = self._before.get(ask.names)
         if before is None:
-            before = self._before[ask.names] = _Before(ask.nothing)
-        scores = balance(self._capacities, nodes, ask.wanted, rows)
-        scores += before.up_to_date(self._capacities, nodes)[rows]
+            before = self._before[ask.names] = _Before(ask.names)
+        scores = _balance_many(self._rooms, nodes, ask.wanted, rows)
+        scores += before.up_to_date(self._rooms, nodes)[rows]
         scores >>= 1
         return scores
 
@@ -98,58 +98,78 @@ class NodeResourcesBalancedAllocation:
         """A resource counted by name only where the pod requests it."""
         requests = kind.running_requests
         return tuple(
-            (name, requests.get(name, 0))
-            for name in self._resources
-            if name in _NATIVE or requests.get(name, 0)
+            [
+                (name, requests.get(name, 0))
+                for name in self._resources
+                if name in _NATIVE or requests.get(name, 0)
+            ]
         )
 
 
 class _Before:
     """150 less the balance of each node as it stands, by one choice of resources."""
 
-    __slots__ = ("_column", "_nothing", "_seen")
+    __slots__ = ("_column", "_column_at", "_nothing", "_seen")
 
-    def __init__(self, nothing: Wanted) -> None:
-        self._nothing = nothing
+    def __init__(self, names: tuple[str, ...]) -> None:
+        self._nothing: Wanted = tuple((name, 0) for name in names)
         self._column: Scores = np.zeros(0, np.int64)
+        self._column_at = self._column.data
         self._seen = -1
 
-    def up_to_date(self, capacities: Capacities, nodes: NodeTable) -> Scores:
-        if self._seen != nodes.version or len(self._column) != nodes.size:
-            rows = nodes.rows_newer_than(self._seen)
-            if self._seen < 0 or len(self._column) != nodes.size or 2 * len(rows) > nodes.size:
-                every = slice(0, nodes.size)
-                self._column = _SHIFT - balance(capacities, nodes, self._nothing, every)
-            elif len(rows) > _ONE_BY_ONE_MAX:
-                self._column[rows] = _SHIFT - balance(capacities, nodes, self._nothing, rows)
-            else:
-                for row in rows.tolist():
-                    info = nodes.infos[row]
-                    if info is not None:
-                        self._column[row] = _SHIFT - _balances(info, self._nothing)[0]
-            self._seen = nodes.version
-        return self._column
+    def up_to_date(self, rooms: Rooms, nodes: NodeTable) -> Scores:
+        column = self._column
+        if self._seen == nodes.version and len(column) == nodes.size:
+            return column
+        few = nodes.few_rows_newer_than(self._seen, _ONE_BY_ONE_MAX)
+        if few is None or len(column) != nodes.size:
+            every = slice(0, nodes.size)
+            column = self._column = _SHIFT - _balance_many(rooms, nodes, self._nothing, every)
+            self._column_at = column.data
+        else:
+            for row in few:
+                info = nodes.infos[row]
+                if info is not None:
+                    self._column_at[row] = _SHIFT - _balances(info, self._nothing)[0]
+        self._seen = nodes.version
+        return column
 
 
 def _balances(node: NodeInfo, wanted: Wanted) -> tuple[int, int]:
     """How balanced the node is (0..100) as it stands, and with `wanted` on top."""
     has, requested = node.allocatable, node.requested
+    if len(wanted) == 2:
+        # As by default; the same as below without the lists.
+        (one, more), (other, also) = wanted
+        size, width = float(has.get(one, 0)), float(has.get(other, 0))
+        if size and width:
+            used, taken = requested.get(one, 0), requested.get(other, 0)
+            return (
+                _balance_of_two(used / size, taken / width),
+                _balance_of_two((used + more) / size, (taken + also) / width),
+            )
     before, after = [], []
     for name, amount in wanted:
-        capacity = has.get(name, 0)
-        if capacity:
+        if capacity := has.get(name):
             # By a float: the quotient of large integers is more exact in Python than in Go.
             size, used = float(capacity), requested.get(name, 0)
-            before.append(min(used / size, 1.0))
-            after.append(min((used + amount) / size, 1.0))
+            before.append(used / size)
+            after.append((used + amount) / size)
     return _balance(before), _balance(after)
 
 
 def _balance(shares: list[float]) -> int:
+    """A share above 1 counts as 1."""
     if len(shares) < 2:
         return MAX_NODE_SCORE
-    deviation = abs(shares[0] - shares[1]) / 2 if len(shares) == 2 else _deviation(shares)
-    return int((1.0 - deviation) * MAX_NODE_SCORE)
+    if len(shares) == 2:
+        return _balance_of_two(*shares)
+    return int((1.0 - _deviation([min(share, 1.0) for share in shares])) * MAX_NODE_SCORE)
+
+
+def _balance_of_two(one: float, other: float) -> int:
+    """The standard deviation of two numbers is half their difference."""
+    return int((1.0 - abs(min(one, 1.0) - min(other, 1.0)) / 2) * MAX_NODE_SCORE)
 
 
 def _deviation(shares: list[float]) -> float:
@@ -163,21 +183,13 @@ def _deviation(shares: list[float]) -> float:
     return sqrt(squares / len(shares))
 
 
-def balance(capacities: Capacities, nodes: NodeTable, wanted: Wanted, rows: Rows | slice) -> Scores:
+def _balance_many(rooms: Rooms, nodes: NodeTable, wanted: Wanted, rows: Rows | slice) -> Scores:
     """How balanced many nodes are with `wanted` on top."""
     if len(wanted) < 2:
         return np.full(row_count(nodes, rows), MAX_NODE_SCORE, np.int64)
-    shares: list[Floats] = []
-    present: list[NodeMask | None] = []
-    for name, amount in wanted:
-        capacity = capacities.of(name)
-        share = nodes.requested(name)[rows].astype(np.float64)
-        if amount:
-            share += float(amount)
-        share /= capacity.amounts[rows]
-        np.minimum(share, 1.0, out=share)
-        shares.append(share)
-        present.append(None if capacity.present is None else capacity.present[rows])
+    parts = [(rooms.of(name).at(rows), amount) for name, amount in wanted]
+    shares = [_shares(room, amount) for room, amount in parts]
+    present = [room.present for room, _ in parts]
     if len(shares) == 2 and present[0] is None and present[1] is None:
         # Half the difference; halving is exact, so it is left to the last factor.
         difference = np.subtract(shares[0], shares[1], out=shares[0])
@@ -188,6 +200,12 @@ def balance(capacities: Capacities, nodes: NodeTable, wanted: Wanted, rows: Rows
         rated = 1.0 - _deviations(shares, present)
         rated *= MAX_NODE_SCORE
     return rated.astype(np.int64)
+
+
+def _shares(room: Room, amount: int) -> Floats:
+    shares: Floats = room.used + float(amount)
+    shares /= room.capacity
+    return np.minimum(shares, 1.0, out=shares) if amount > room.least_free else shares
 
 
 def _deviations(shares: list[Floats], present: list[NodeMask | None]) -> Floats:

@@ -9,6 +9,7 @@ per kind of pod.  Mirrors kube-scheduler's `noderesources/fit.go` and `resource_
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
+from functools import lru_cache
 from typing import Protocol
 
 import numpy as np
@@ -30,10 +31,9 @@ from stowplan.objects.resources import (
     is_scalar,
     pod_requests,
 )
-from stowplan.plugins._shared.capacity import Capacities
-from stowplan.plugins._shared.rows import row_count
+from stowplan.plugins._shared.room import rooms_of
+from stowplan.plugins._shared.rows import all_passed, row_count
 from stowplan.plugins._shared.scoring_strategies import (
-    Amounts,
     LeastAllocated,
     MostAllocated,
     RequestedToCapacityRatio,
@@ -47,6 +47,8 @@ from stowplan.state.pod_info import PodInfo, PodKind
 TOO_MANY_PODS = "Too many pods"
 
 _NATIVE = (CPU, MEMORY, EPHEMERAL_STORAGE)
+_ONE_POD = (PODS, 1, 1)
+"""Checked first for every pod: (resource, amount, bit)."""
 _REASONS_MAX = 32
 """A verdict has so many bits; the reasons of further resources share the last one."""
 
@@ -86,14 +88,15 @@ class _Ask:
         self, checked: Mapping[str, int], scored: tuple[tuple[str, int, int], ...]
     ) -> None:
         self.checked = tuple(
-            (name, amount, 1 << min(bit, _REASONS_MAX - 1))
-            for bit, (name, amount) in enumerate(checked.items(), 1)
+            [
+                (name, amount, 1 << min(bit, _REASONS_MAX - 1))
+                for bit, (name, amount) in enumerate(checked.items(), 1)
+            ]
         )
         """(resource, amount, its bit in a verdict), in the order shortages are reported."""
         self.scored = scored
         """(resource, amount, weight)"""
-        names = (f"Insufficient {name}" for name in checked)
-        self.reasons = (TOO_MANY_PODS, *names)[:_REASONS_MAX]
+        self.reasons = _reasons(tuple(checked))
         self.signature: Hashable = (self.checked, scored)
         self._statuses: dict[int, Status] = {}
 
@@ -107,6 +110,11 @@ class _Ask:
         return known
 
 
+@lru_cache(maxsize=256)
+def _reasons(checked: tuple[str, ...]) -> tuple[str, ...]:
+    return (TOO_MANY_PODS, *(f"Insufficient {name}" for name in checked))[:_REASONS_MAX]
+
+
 class NodeResourcesFit:
     name = "NodeResourcesFit"
 
@@ -116,16 +124,16 @@ class NodeResourcesFit:
         strategy = args.scoring_strategy if args is not None else None
         self._strategy = _strategy(strategy)
         self._resources = _resources(strategy)
-        self._capacities = Capacities(handle.nodes)
+        self._rooms = rooms_of(handle.nodes)
 
     def signature(self, pod: PodInfo) -> Hashable:
         return self._ask(pod).signature
 
     def pre_filter(self, cycle: Cycle, pod: PodInfo) -> None:
-        self._ask(pod)
+        """Nothing to do: what the pod asks for is worked out where it is first needed."""
 
     def filter_node(self, cycle: Cycle, pod: PodInfo, node: NodeInfo) -> Status | None:
-        ask = self._ask(pod)
+        ask: _Ask = pod.kind.kept.get(self) or self._ask(pod)
         has, requested = node.allocatable, node.requested
         bits = 1 if len(node.pods) >= has.get(PODS, 0) else 0
         final = False
@@ -139,29 +147,41 @@ class NodeResourcesFit:
     def filter_nodes(
         self, cycle: Cycle, pod: PodInfo, nodes: NodeTable, rows: Rows | slice
     ) -> Verdict:
-        ask = self._ask(pod)
-        full = nodes.pod_count[rows] >= nodes.allocatable(PODS)[rows]
-        why = full.astype(np.uint32)
-        final = np.zeros(len(why), np.bool_)
-        for name, amount, bit in ask.checked:
-            total = nodes.allocatable(name)[rows]
-            short = total - nodes.requested(name)[rows] < amount
+        ask, of = self._ask(pod), self._rooms.of
+        tight = [
+            (name, room, amount, bit)
+            for name, amount, bit in (_ONE_POD, *ask.checked)
+            if amount > (room := of(name)).least_free
+        ]
+        if not tight:
+            return all_passed(ask.reasons, nodes, rows)
+        count = row_count(nodes, rows)
+        why, final = np.zeros(count, np.uint32), np.zeros(count, np.bool_)
+        for name, room, amount, bit in tight:
+            short = room.free[rows] < amount
             if short.any():
                 why |= short * np.uint32(bit)
-                if amount > self._capacities.of(name).least:
-                    final |= total < amount
+                if amount > room.least_capacity and name != PODS:
+                    final |= nodes.allocatable(name)[rows] < amount
         return Verdict(ask.reasons, why, final)
 
     def pre_score(self, cycle: Cycle, pod: PodInfo, rows: Rows) -> None:
-        self._ask(pod)
+        """Nor here."""
 
     def score_node(self, cycle: Cycle, pod: PodInfo, node: NodeInfo) -> int:
+        ask: _Ask = pod.kind.kept.get(self) or self._ask(pod)
         strategy, has = self._strategy, node.allocatable
         total = weights = 0
-        for name, amount, weight in self._ask(pod).scored:
-            capacity = has.get(name, 0)
+        for name, amount, weight in ask.scored:
+            capacity = has.get(name)
             if capacity:
-                rated = strategy.rate(_used(node, name) + amount, capacity)
+                if name == CPU:
+                    used = node.nonzero_milli_cpu
+                elif name == MEMORY:
+                    used = node.nonzero_memory
+                else:
+                    used = node.requested.get(name, 0)
+                rated = strategy.rate(used + amount, capacity)
                 if rated or strategy.counts_zero:
                     total += rated * weight
                     weights += weight
@@ -172,25 +192,18 @@ class NodeResourcesFit:
     def score_nodes(
         self, cycle: Cycle, pod: PodInfo, nodes: NodeTable, rows: Rows | slice
     ) -> Scores:
-        parts = []
-        for name, amount, weight in self._ask(pod).scored:
-            capacity = self._capacities.of(name).at(rows)
-            used = _used_column(nodes, name)[rows]
-            requested: Amounts
-            if capacity.whole is None:
-                requested = used.astype(np.float64)
-                requested += float(amount)
-            else:
-                requested = used + amount
-            parts.append((weight, requested, capacity))
+        of = self._rooms.by_score
+        parts = [
+            (weight, amount, of(name).at(rows)) for name, amount, weight in self._ask(pod).scored
+        ]
         return weigh_many(self._strategy, parts, row_count(nodes, rows))
 
     def events_to_register(self) -> Sequence[EventRegistration]:
         freed = Action.DELETE | Action.UPDATE_POD_SCALE_DOWN
         grown = Action.ADD | Action.UPDATE_NODE_ALLOCATABLE
         return (
-            on(Resource.POD, freed, _after_pod_change),
-            on(Resource.NODE, grown, self._after_node_change),
+            on(Resource.POD, freed, _after_pod_change, by_kind=True),
+            on(Resource.NODE, grown, self._after_node_change, by_kind=True),
         )
 
     def _after_node_change(self, pod: Pod, old: Node | None, new: Node) -> Hint:
@@ -213,9 +226,11 @@ class NodeResourcesFit:
 
     def _checked(self, requests: Mapping[str, int]) -> dict[str, int]:
         """What Filter looks at: nothing is checked that is not requested."""
-        scalars = sorted(name for name in requests if name not in _NATIVE)
-        wanted = ((name, requests.get(name, 0)) for name in (*_NATIVE, *scalars))
-        return {name: n for name, n in wanted if n > 0 and not self._is_ignored(name)}
+        wanted = {name: requests[name] for name in _NATIVE if requests.get(name, 0) > 0}
+        for name in sorted(requests.keys() - _NATIVE):
+            if requests[name] > 0 and not self._is_ignored(name):
+                wanted[name] = requests[name]
+        return wanted
 
     def _is_ignored(self, name: str) -> bool:
         group = name.split("/")[0]
@@ -225,26 +240,12 @@ class NodeResourcesFit:
         """What Score looks at: a resource counted by name only where the pod requests it."""
         requests = kind.fit_score_requests
         return tuple(
-            (name, requests.get(name, 0), weight)
-            for name, weight in self._resources
-            if name in _NATIVE or requests.get(name, 0)
+            [
+                (name, requests.get(name, 0), weight)
+                for name, weight in self._resources
+                if name in _NATIVE or requests.get(name, 0)
+            ]
         )
-
-
-def _used(node: NodeInfo, name: str) -> int:
-    if name == CPU:
-        return node.nonzero_milli_cpu
-    if name == MEMORY:
-        return node.nonzero_memory
-    return node.requested.get(name, 0)
-
-
-def _used_column(nodes: NodeTable, name: str) -> Scores:
-    if name == CPU:
-        return nodes.nonzero_milli_cpu
-    if name == MEMORY:
-        return nodes.nonzero_memory
-    return nodes.requested(name)
 
 
 def _strategy(given: ScoringStrategy | None) -> Strategy:

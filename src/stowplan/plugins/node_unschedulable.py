@@ -29,6 +29,7 @@ _STATUS = unresolvable(UNSCHEDULABLE)
 class NodeUnschedulable:
     name = "NodeUnschedulable"
     node_only = True
+    by_traits = True
 
     def __init__(self, args: Any, handle: Handle) -> None:
         pass
@@ -49,7 +50,7 @@ class NodeUnschedulable:
         self, cycle: Cycle, pod: PodInfo, nodes: NodeTable, rows: Rows | slice
     ) -> Verdict:
         if self.signature(pod):
-            return all_passed(UNSCHEDULABLE, nodes, rows)
+            return all_passed((UNSCHEDULABLE,), nodes, rows)
         return verdict_of(nodes.unschedulable[rows], UNSCHEDULABLE, unresolvable=True)
 
     def events_to_register(self) -> Sequence[EventRegistration]:

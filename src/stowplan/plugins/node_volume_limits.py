@@ -43,7 +43,7 @@ from stowplan.plugins._shared.csi_volumes import (
     limits_of,
     volume_of_claim,
 )
-from stowplan.plugins._shared.rows import row_count
+from stowplan.plugins._shared.rows import all_passed, row_count
 from stowplan.plugins._shared.volumes import (
     claim_uses,
     claims_of,
@@ -64,6 +64,7 @@ VolumesByDriver = dict[str, set[CSIVolume]]
 
 class NodeVolumeLimits:
     name = "NodeVolumeLimits"
+    by_traits = True
 
     def __init__(self, args: Any, handle: Handle) -> None:
         self._objects = handle.objects
@@ -103,13 +104,16 @@ class NodeVolumeLimits:
         if isinstance(wanted, Status):
             if wanted.code == Code.ERROR:
                 raise filter_failed(self.name, wanted.message)
-            failed = np.ones(row_count(nodes, rows), np.bool_)
-            return verdict_of(failed, wanted.message, unresolvable=True)
+            everywhere = np.ones(row_count(nodes, rows), np.bool_)
+            return verdict_of(everywhere, wanted.message, unresolvable=True)
         self._attached.refresh()
-        failed = np.zeros(nodes.size, np.bool_)
+        failed: NodeMask | None = None
         for driver, volumes in wanted.items():
-            if (exceeded := self._exceeded(driver, volumes)) is not None:
-                failed |= exceeded
+            exceeded = self._exceeded(driver, volumes)
+            if exceeded is not None and exceeded.any():
+                failed = exceeded if failed is None else failed | exceeded
+        if failed is None:
+            return all_passed((TOO_MANY,), nodes, rows)
         return verdict_of(failed[rows], TOO_MANY, unresolvable=False)
 
     def _exceeded(self, driver: str, volumes: set[CSIVolume]) -> NodeMask | None:

@@ -93,6 +93,7 @@ class _Plan:
 
 class PodTopologySpread:
     name = "PodTopologySpread"
+    by_traits = True
 
     def __init__(self, args: Args, handle: Handle) -> None:
         self._table = handle.nodes
@@ -250,6 +251,10 @@ class PodTopologySpread:
         )
         cycle.data[self._score_key] = _ScoreState(parts, plan.soft_rows is not None, ignored)
         return None
+
+    def skips_steadily(self, pod: PodInfo) -> bool:
+        """A pod without constraints gets some only by Services and owners."""
+        return True
 
     def score_node(self, cycle: Cycle, pod: PodInfo, node: NodeInfo) -> int:
         state: _ScoreState = cycle.data[self._score_key]

@@ -38,6 +38,7 @@ _KEPT_MAX = 128
 class TaintToleration:
     name = "TaintToleration"
     node_only = True
+    by_traits = True
 
     def __init__(self, args: Any, handle: Handle) -> None:
         self._by_tolerations: dict[_Signature, _Answers] = {}
@@ -56,7 +57,7 @@ class TaintToleration:
     ) -> Verdict:
         answers = self._answers(pod).up_to_date(nodes.taint_lists)
         if not answers.any_refused:
-            return all_passed(UNTOLERATED, nodes, rows)
+            return all_passed((UNTOLERATED,), nodes, rows)
         refused = spread(answers.refused, nodes.taint_list[rows])
         return verdict_of(refused, UNTOLERATED, unresolvable=True)
 
@@ -82,7 +83,12 @@ class TaintToleration:
 
     def events_to_register(self) -> Sequence[EventRegistration]:
         return (
-            on(Resource.NODE, Action.ADD | Action.UPDATE_NODE_TAINT, _after_node_change),
+            on(
+                Resource.NODE,
+                Action.ADD | Action.UPDATE_NODE_TAINT,
+                _after_node_change,
+                by_kind=True,
+            ),
             on(Resource.POD, Action.UPDATE_POD_TOLERATION, _after_toleration_change),
         )
 

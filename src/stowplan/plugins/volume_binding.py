@@ -99,6 +99,8 @@ class _State:
 
 class VolumeBinding:
     name = "VolumeBinding"
+    idle_if_skipped = True
+    by_traits = True
 
     def __init__(self, args: Args | None, handle: Handle) -> None:
         self._handle = handle

@@ -85,6 +85,7 @@ class _State:
 
 class VolumeRestrictions:
     name = "VolumeRestrictions"
+    by_traits = True
 
     def __init__(self, args: Any, handle: Handle) -> None:
         pass

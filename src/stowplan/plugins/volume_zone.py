@@ -51,6 +51,7 @@ Requirement = tuple[str, frozenset[str]]
 
 class VolumeZone:
     name = "VolumeZone"
+    by_traits = True
 
     def __init__(self, args: Any, handle: Handle) -> None:
         pass

@@ -6,12 +6,13 @@ some plugin holds back waits among the unschedulable pods until an event concern
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter
 from typing import Any
 
 from stowplan.framework.errors import point_failed
 from stowplan.framework.status import Code, Status
-from stowplan.framework.timing import Recorder
+from stowplan.framework.timing import BUFFER_MAX, SUCCESS, NoRecorder, Recorder
 from stowplan.queue.hints import OnPluginError
 from stowplan.queue.metrics import QueueMetrics
 from stowplan.queue.queued_pod import QueuedPod
@@ -22,9 +23,16 @@ POINT = "PreEnqueue"
 Check = tuple[str, Callable[[PodInfo], Status | None]]
 """(plugin, its pre_enqueue)"""
 
+Orders = dict[str, tuple[Check, ...]]
+"""Plugin that gates a pod ("": none does) -> all checks of the profile, in turn."""
+
+_NO_ORDERS: Orders = {"": ()}
+
+_info, _gating_status, _code = map(attrgetter, ("info", "gating_status", "code"))
+
 
 class Gate:
-    __slots__ = ("_checks", "_metrics", "_on_error", "_recorder")
+    __slots__ = ("_metrics", "_now", "_on_error", "_orders", "_recorder", "_successes")
 
     def __init__(
         self,
@@ -34,33 +42,75 @@ class Gate:
         recorder: Recorder | None = None,
         on_error: OnPluginError | None = None,
     ) -> None:
-        self._checks: dict[str, tuple[Check, ...]] = {
-            profile: tuple((plugin.name, plugin.pre_enqueue) for plugin in of_profile)
+        self._orders = {
+            profile: _orders([(plugin.name, plugin.pre_enqueue) for plugin in of_profile])
             for profile, of_profile in plugins.items()
         }
         self._metrics = metrics
-        self._recorder = recorder
+        self._recorder = recorder = recorder or NoRecorder()
+        self._now = recorder.now
+        self._successes = {profile: recorder.successes(POINT, profile) for profile in plugins}
         self._on_error = on_error
 
     def admits(self, queued: QueuedPod) -> bool:
         """Ask the plugins of the pod's profile; the first to object becomes its gating plugin."""
         info = queued.info
-        checks = self._checks.get(info.pod.spec.scheduler_name, ())
+        profile = info.pod.spec.scheduler_name
+        orders = self._orders.get(profile)
+        if orders is not None:
+            checks = orders.get(queued.gating_plugin) or orders[""]
+            ask = self._timed_objection if self._recorder.sampled else self._objection
+            start_s = self._now()
+            status = ask(info, checks)
+            seconds = self._now() - start_s
+            if status is not None:
+                self._recorder.point(POINT, profile, status.code.label, seconds)
+                self._close(queued, status)
+                return False
+            times = self._successes[profile]
+            times.append(seconds)
+            if len(times) >= BUFFER_MAX:
+                self._recorder.catch_up()
         if queued.gating_plugin:
-            checks = _gating_first(checks, queued.gating_plugin)
-        if self._recorder is not None:
-            status = self._timed(info, checks, self._recorder)
-        else:
-            status = self._ask(info, checks)
-        if status is not None:
-            self._close(queued, status)
-            return False
-        # Its name stays among the rejectors: so it does upstream.
-        queued.gating_plugin = ""
-        queued.gating_status = None
+            # Its name stays among the rejectors: so it does upstream.
+            queued.gating_plugin = ""
+            queued.gating_status = None
         return True
 
-    def _ask(self, info: PodInfo, checks: Iterable[Check]) -> Status | None:
+    def changed(self, pods: list[QueuedPod], profile: str, plugin: str) -> list[QueuedPod]:
+        """Ask again for pods of a profile that all wait behind this plugin.
+
+        Returns those for which it does not say what it said before; `admits` is for them.  Many
+        wait for one event of many, so the others must cost next to nothing.
+        """
+        orders = self._orders.get(profile, _NO_ORDERS)
+        if plugin not in orders:
+            return pods
+        pre_enqueue = orders[plugin][0][1]
+        start_s = self._now()
+        try:
+            answers = list(map(pre_enqueue, map(_info, pods)))
+        except Exception:
+            return pods
+        each_s = (self._now() - start_s) / max(1, len(pods))
+        changed: list[QueuedPod] = []
+        if answers != list(map(_gating_status, pods)):
+            answers, asked = [], answers
+            for queued, answer in zip(pods, asked, strict=True):
+                if answer is None or _named(answer, plugin) != queued.gating_status:
+                    changed.append(queued)
+                else:
+                    answers.append(answer)
+        codes = list(map(_code, answers))
+        recorder = self._recorder
+        for code in set(codes):
+            recorder.point(POINT, profile, code.label, each_s, codes.count(code))
+            if recorder.sampled:
+                # One of them will do for a sample.
+                recorder.plugin(plugin, POINT, code.label, each_s)
+        return changed
+
+    def _objection(self, info: PodInfo, checks: tuple[Check, ...]) -> Status | None:
         """The first objection, with the plugin's name; None when all let the pod pass."""
         for plugin, pre_enqueue in checks:
             try:
@@ -70,28 +120,20 @@ class Gate:
                     self._on_error(plugin, POINT, info, failure)
                 return point_failed(plugin, POINT, failure).status
             if status is not None and status.code is not Code.SUCCESS:
-                return Status(status.code, status.reasons, plugin)
+                return _named(status, plugin)
         return None
 
-    def _timed(self, info: PodInfo, checks: tuple[Check, ...], recorder: Recorder) -> Status | None:
-        start_s = recorder.now()
-        if recorder.sampled:
-            status = next(self._timed_objections(info, checks, recorder), None)
-        else:
-            status = self._ask(info, checks)
-        profile = info.pod.spec.scheduler_name
-        recorder.point(POINT, profile, _label(status), recorder.now() - start_s)
-        return status
-
-    def _timed_objections(
-        self, info: PodInfo, checks: tuple[Check, ...], recorder: Recorder
-    ) -> Iterator[Status]:
+    def _timed_objection(self, info: PodInfo, checks: tuple[Check, ...]) -> Status | None:
+        """The same, each plugin with its time."""
+        recorder = self._recorder
         for check in checks:
             start_s = recorder.now()
-            status = self._ask(info, (check,))
-            recorder.plugin(check[0], POINT, _label(status), recorder.now() - start_s)
+            status = self._objection(info, (check,))
+            label = SUCCESS if status is None else status.code.label
+            recorder.plugin(check[0], POINT, label, recorder.now() - start_s)
             if status is not None:
-                yield status
+                return status
+        return None
 
     def _close(self, queued: QueuedPod, status: Status) -> None:
         plugin = status.plugin
@@ -103,11 +145,13 @@ class Gate:
         queued.was_flushed = False
 
 
-def _gating_first(checks: tuple[Check, ...], gating_plugin: str) -> tuple[Check, ...]:
-    """The plugin that objected last time is the likeliest to do it again."""
-    first = tuple(check for check in checks if check[0] == gating_plugin)
-    return first + tuple(check for check in checks if check[0] != gating_plugin)
+def _named(status: Status, plugin: str) -> Status:
+    return status if status.plugin == plugin else Status(status.code, status.reasons, plugin)
 
 
-def _label(status: Status | None) -> str:
-    return Code.SUCCESS.label if status is None else status.code.label
+def _orders(checks: list[Check]) -> Orders:
+    """The plugin that objected last time is the likeliest to do it again: it is asked first."""
+    orders = {
+        plugin: tuple(sorted(checks, key=lambda check: check[0] != plugin)) for plugin, _ in checks
+    }
+    return {"": tuple(checks), **orders}

@@ -8,10 +8,11 @@ event: registrations never change.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any
+from operator import attrgetter
+from typing import Any, NamedTuple
 
 from stowplan.framework.events import (
     Action,
@@ -22,11 +23,12 @@ from stowplan.framework.events import (
     Resource,
 )
 from stowplan.framework.plugin import points_of
-from stowplan.framework.timing import Recorder
+from stowplan.framework.timing import NoRecorder, Recorder
 from stowplan.objects.pod import Pod
-from stowplan.queue.metrics import HINT_ERROR, HINT_QUEUE, HINT_SKIP, QueueMetrics
+from stowplan.queue.metrics import HINT_ERROR, HINT_QUEUE, HINT_SKIP, HintKey, QueueMetrics
 from stowplan.queue.queued_pod import QueuedPod
-from stowplan.state.pod_info import PodInfo
+from stowplan.queue.unschedulable import GroupKey
+from stowplan.state.pod_info import PodInfo, PodKind
 
 EXTENDER = "Extender"
 """Stands in for all extenders where plugins are named."""
@@ -54,6 +56,9 @@ DEFAULT_REGISTRATIONS = tuple(
 _REJECTING_POINTS = frozenset({"preEnqueue", "preFilter", "filter", "reserve", "permit"})
 _NODE_TAINT = EventRegistration(ClusterEvent(Resource.NODE, Action.UPDATE_NODE_TAINT))
 
+_kind = attrgetter("info.kind")
+_uid = attrgetter("info.uid")
+
 MEMO_MAX = 1024
 """Events for which answers are remembered.  Real clusters know some dozens."""
 
@@ -66,11 +71,17 @@ class Worth(IntEnum):
     IMMEDIATE = 2
 
 
+Move = tuple[Worth, list[QueuedPod]]
+"""Pods that are to be tried again, and how."""
+
+
 @dataclass(frozen=True, slots=True)
 class PluginHint:
     plugin: str
     event: ClusterEvent
     hint: HintFunction | None
+    by_kind: bool
+    """See `EventRegistration`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +91,16 @@ class Matched:
     label: str
     hints: tuple[PluginHint, ...]
     plugins: frozenset[str]
+
+
+class _Opinion(NamedTuple):
+    """What came of asking the hints for one pod."""
+
+    worth: Worth
+    asked: Sequence[tuple[HintKey, float]] = ()
+    """Each hint that was asked, and how long it took."""
+    is_shared: bool = True
+    """Whether it would be the same for every replica of the pod."""
 
 
 class HintMap:
@@ -112,10 +133,15 @@ def build_hint_map(plugins: Iterable[Any], *, has_extenders: bool = False) -> Hi
     hints: list[PluginHint] = []
     named = {plugin.name: plugin for plugin in plugins}
     for name, plugin in named.items():
-        hints += [PluginHint(name, entry.event, entry.hint) for entry in _registrations(plugin)]
+        hints += [_plugin_hint(name, entry) for entry in _registrations(plugin)]
     if has_extenders:
-        hints += [PluginHint(EXTENDER, entry.event, None) for entry in DEFAULT_REGISTRATIONS]
+        hints += [_plugin_hint(EXTENDER, entry) for entry in DEFAULT_REGISTRATIONS]
     return HintMap(hints)
+
+
+def _plugin_hint(plugin: str, entry: EventRegistration) -> PluginHint:
+    # Without a hint every answer is yes.
+    return PluginHint(plugin, entry.event, entry.hint, entry.by_kind or entry.hint is None)
 
 
 def _registrations(plugin: Any) -> tuple[EventRegistration, ...]:
@@ -134,7 +160,7 @@ def _registrations(plugin: Any) -> tuple[EventRegistration, ...]:
 class Hints:
     """The decision, for the pods of every profile."""
 
-    __slots__ = ("_interest", "_maps", "_metrics", "_on_error", "_opens", "_recorder")
+    __slots__ = ("_interest", "_is_timed", "_maps", "_metrics", "_now", "_on_error", "_opens")
 
     def __init__(
         self,
@@ -146,7 +172,8 @@ class Hints:
     ) -> None:
         self._maps = dict(maps)
         self._metrics = metrics
-        self._recorder = recorder
+        self._is_timed = recorder is not None
+        self._now = (recorder or NoRecorder()).now
         self._on_error = on_error
         self._interest: dict[ClusterEvent, bool] = {}
         self._opens: dict[tuple[str, ClusterEvent], bool] = {}
@@ -174,12 +201,11 @@ class Hints:
             _remember(self._opens, (gating_plugin, event), known)
         return known
 
-    def may_be_worth(
-        self, profile: str, rejectors: frozenset[str], gating_plugin: str, event: ClusterEvent
-    ) -> bool:
+    def may_be_worth(self, pods: GroupKey, event: ClusterEvent) -> bool:
         """False if `worth` would skip every pod of that description: nobody need ask them."""
         if event.is_wildcard:
             return True
+        profile, rejectors, _, gating_plugin = pods
         if gating_plugin and not self.opens_gate(gating_plugin, event):
             return False
         hints = self._maps.get(profile)
@@ -190,48 +216,72 @@ class Hints:
         )
 
     def worth(self, queued: QueuedPod, event: ClusterEvent, old: Any, new: Any) -> Worth:
+        opinion = self._opinion(queued, event, old, new)
+        self._count(opinion, 1)
+        return opinion.worth
+
+    def moves(self, pods: list[QueuedPod], event: ClusterEvent, old: Any, new: Any) -> list[Move]:
+        """Those of the pods, which the same plugins turned down, that `worth` does not skip.
+
+        Replicas share an answer where the hints allow it.
+        """
+        moves: list[Move] = []
+        for replicas in _by_kind(pods, _uid_of(old if new is None else new)):
+            opinion = self._opinion(replicas[0], event, old, new)
+            if opinion.is_shared:
+                self._count(opinion, len(replicas))
+                moves.append((opinion.worth, replicas))
+            else:
+                self._count(opinion, 1)
+                moves.append((opinion.worth, replicas[:1]))
+                moves += [(self.worth(pod, event, old, new), [pod]) for pod in replicas[1:]]
+        return [move for move in moves if move[0]]
+
+    def _opinion(self, queued: QueuedPod, event: ClusterEvent, old: Any, new: Any) -> _Opinion:
         rejectors, pending = queued.rejectors, queued.pending_plugins
         if not rejectors:
-            return Worth.AFTER_BACKOFF
+            return _Opinion(Worth.AFTER_BACKOFF)
         if event.is_wildcard:
-            return _wildcard_worth(queued, new)
+            return _Opinion(_wildcard_worth(queued, new), is_shared=new is None)
         hints = self._maps.get(queued.profile)
         if hints is None:
-            return Worth.AFTER_BACKOFF
+            return _Opinion(Worth.AFTER_BACKOFF)
         matched = hints.matching(event)
-        best = Worth.SKIP
+        worth = Worth.SKIP
+        is_shared = True
+        asked: list[tuple[HintKey, float]] = []
         for entry in matched.hints:
-            if entry.plugin not in rejectors:
+            plugin = entry.plugin
+            if plugin not in rejectors:
                 continue
-            if not self._says_queue(entry, matched.label, queued.info, (old, new)):
+            start_s = self._now()
+            result = self._ask(entry, queued.info, old, new)
+            asked.append(((plugin, matched.label, result), self._now() - start_s))
+            is_shared = is_shared and entry.by_kind and result is not HINT_ERROR
+            if result is HINT_SKIP:
                 continue
-            if entry.plugin in pending:
-                return Worth.IMMEDIATE
-            best = Worth.AFTER_BACKOFF
-            if not pending:
+            worth = Worth.IMMEDIATE if plugin in pending else Worth.AFTER_BACKOFF
+            if worth is Worth.IMMEDIATE or not pending:
                 break
-        return best
+        return _Opinion(worth, asked, is_shared)
 
-    def _says_queue(
-        self, entry: PluginHint, label: str, info: PodInfo, objects: tuple[Any, Any]
-    ) -> bool:
-        recorder = self._recorder
-        start_s = recorder.now() if recorder is not None else 0.0
-        result = HINT_QUEUE
-        if entry.hint is not None:
-            try:
-                if entry.hint(info.pod, *objects) == Hint.SKIP:
-                    result = HINT_SKIP
-            except Exception as failure:
-                # Trying once too often is better than forgetting the pod.
-                result = HINT_ERROR
-                if self._on_error is not None:
-                    self._on_error(entry.plugin, "QueueingHint", info, failure)
-        key = (entry.plugin, label, result)
-        self._metrics.hint_executions[key] += 1
-        if recorder is not None:
-            self._metrics.hint_durations[key].observe(recorder.now() - start_s)
-        return result is not HINT_SKIP
+    def _ask(self, entry: PluginHint, info: PodInfo, old: Any, new: Any) -> str:
+        if entry.hint is None:
+            return HINT_QUEUE
+        try:
+            return HINT_SKIP if entry.hint(info.pod, old, new) == Hint.SKIP else HINT_QUEUE
+        except Exception as failure:
+            # Trying once too often is better than forgetting the pod.
+            if self._on_error is not None:
+                self._on_error(entry.plugin, "QueueingHint", info, failure)
+            return HINT_ERROR
+
+    def _count(self, opinion: _Opinion, pod_count: int) -> None:
+        """As if each of the pods had been asked: upstream does ask them."""
+        for key, seconds in opinion.asked:
+            self._metrics.hint_executions[key] += pod_count
+            if self._is_timed:
+                self._metrics.hint_durations[key].observe(seconds / pod_count, pod_count)
 
 
 def _wildcard_worth(queued: QueuedPod, new: Any) -> Worth:
@@ -239,6 +289,22 @@ def _wildcard_worth(queued: QueuedPod, new: Any) -> Worth:
     if new is None or (isinstance(new, Pod) and new.metadata.uid == queued.info.uid):
         return Worth.AFTER_BACKOFF
     return Worth.SKIP
+
+
+def _uid_of(changed: Any) -> str:
+    return changed.metadata.uid if isinstance(changed, Pod) else ""
+
+
+def _by_kind(pods: list[QueuedPod], subject: str) -> list[list[QueuedPod]]:
+    """The pods sorted out by kind; the one that an event is about stands alone."""
+    if len(set(map(_kind, pods))) <= 1 and subject not in map(_uid, pods):
+        return [pods] if pods else []
+    sorted_out: dict[PodKind | str, list[QueuedPod]] = {}
+    for queued in pods:
+        info = queued.info
+        key = subject if info.uid == subject else info.kind
+        sorted_out.setdefault(key, []).append(queued)
+    return list(sorted_out.values())
 
 
 def _remember(memo: dict[Any, Any], key: Any, answer: Any) -> None:

@@ -88,7 +88,8 @@ class InFlight:
         if stretch is _LOST:
             return
         stretch.pod_count -= 1
-        if not self._first.pod_count:
+        first = self._first
+        if not first.pod_count and (first.events or first.next is not None):
             self._drop_unread()
 
     def log(self, event: ClusterEvent, old: Any, new: Any) -> None:

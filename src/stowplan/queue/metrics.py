@@ -37,9 +37,10 @@ class Histogram:
         """Per bucket, not cumulated; the last one is for what exceeds every bound."""
         self.sum_s = 0.0
 
-    def observe(self, duration_s: float) -> None:
-        self.counts[bisect_left(HINT_BUCKETS_S, duration_s)] += 1
-        self.sum_s += duration_s
+    def observe(self, duration_s: float, count: int = 1) -> None:
+        """`count` times it took so long."""
+        self.counts[bisect_left(HINT_BUCKETS_S, duration_s)] += count
+        self.sum_s += duration_s * count
 
 
 class QueueMetrics:

@@ -8,51 +8,37 @@ hands it out, the failure handler writes who rejected the pod, and
 
 from __future__ import annotations
 
+from msgspec import Struct
+
 from stowplan.framework.status import Status
 from stowplan.state.pod_info import PodInfo
 
 NO_PLUGINS: frozenset[str] = frozenset()
 
 
-class QueuedPod:
-    __slots__ = (
-        "attempts",
-        "backoff_expiration_s",
-        "consecutive_errors_count",
-        "flush_s",
-        "gating_plugin",
-        "gating_status",
-        "info",
-        "initial_attempt_s",
-        "pending_plugins",
-        "timestamp_s",
-        "unschedulable_count",
-        "unschedulable_plugins",
-        "waiting_turn",
-        "was_flushed",
-    )
+class QueuedPod(Struct, eq=False):
+    """One is made for every pod: as a Struct that takes no bytecode."""
 
-    def __init__(self, info: PodInfo, timestamp_s: float) -> None:
-        self.info = info
-        self.timestamp_s = timestamp_s
-        """When it came, or came back from a failed attempt; moves between queues leave it."""
-        self.attempts = 0
-        self.initial_attempt_s: float | None = None
-        """When it was first ready to be scheduled: time spent behind a gate does not count."""
-        self.unschedulable_count = 0
-        self.consecutive_errors_count = 0
-        self.backoff_expiration_s: float | None = None
-        """Worked out once per failed attempt; None until then."""
-        self.unschedulable_plugins = NO_PLUGINS
-        self.pending_plugins = NO_PLUGINS
-        """Plugins that wait for one certain event; with it the pod is tried again at once."""
-        self.gating_plugin = ""
-        self.gating_status: Status | None = None
-        """What the gating plugin said."""
-        self.was_flushed = False
-        self.flush_s = 0.0
-        self.waiting_turn = 0
-        """Its turn among the unschedulable pods, 0 while it is elsewhere; their business."""
+    info: PodInfo
+    timestamp_s: float
+    """When it came, or came back from a failed attempt; moves between queues leave it."""
+    attempts: int = 0
+    initial_attempt_s: float | None = None
+    """When it was first ready to be scheduled: time spent behind a gate does not count."""
+    unschedulable_count: int = 0
+    consecutive_errors_count: int = 0
+    backoff_expiration_s: float | None = None
+    """Worked out once per failed attempt; None until then."""
+    unschedulable_plugins: frozenset[str] = NO_PLUGINS
+    pending_plugins: frozenset[str] = NO_PLUGINS
+    """Plugins that wait for one certain event; with it the pod is tried again at once."""
+    gating_plugin: str = ""
+    gating_status: Status | None = None
+    """What the gating plugin said."""
+    was_flushed: bool = False
+    flush_s: float = 0.0
+    waiting_turn: int = 0
+    """Its turn among the unschedulable pods, 0 while it is elsewhere; their business."""
 
     def __repr__(self) -> str:
         return f"QueuedPod({self.info.key}, attempts={self.attempts})"

@@ -42,7 +42,7 @@ from stowplan.queue.metrics import (
 from stowplan.queue.nominator import LivePod, Nominator
 from stowplan.queue.pod_changes import pod_update_events
 from stowplan.queue.queued_pod import QueuedPod
-from stowplan.queue.unschedulable import UnschedulablePods
+from stowplan.queue.unschedulable import GroupKey, UnschedulablePods
 from stowplan.state.pod_info import PodInfo
 
 INITIAL_BACKOFF_S = 1.0
@@ -367,17 +367,27 @@ class SchedulingQueue:
         """
         if not self._hints.interested(event):
             return
-        if not len(self._unschedulable):
-            self._in_flight.log(event, old, new)
+        if self._unschedulable.groups:
+            groups = [
+                (key, list(pods.values()))
+                for key, pods in self._unschedulable.groups.items()
+                if self._hints.may_be_worth(key, event)
+            ]
+            if pre_check is not None:
+                groups = [(key, [q for q in pods if pre_check(q.info)]) for key, pods in groups]
+            self._move(groups, event, old, new)
+        self._in_flight.log(event, old, new)
+
+    def move_one(self, pod: PodInfo, event: ClusterEvent, old: Any, new: Any) -> None:
+        """`move_all` with a `pre_check` that only this pod passes, without asking the others."""
+        if not self._hints.interested(event):
             return
-        pods = self._unschedulable.select(
-            lambda profile, rejectors, gate: self._hints.may_be_worth(
-                profile, rejectors, gate, event
-            )
-        )
-        if pre_check is not None:
-            pods = [queued for queued in pods if pre_check(queued.info)]
-        self._move(pods, event, old, new)
+        queued = self._unschedulable.get(pod.key)
+        if queued is not None and queued.info.uid == pod.uid:
+            key = self._unschedulable.group_of(pod.key)
+            if self._hints.may_be_worth(key, event):
+                self._move([(key, [queued])], event, old, new)
+        self._in_flight.log(event, old, new)
 
     def assigned_pod_added(self, pod: PodInfo) -> None:
         self.move_all(ASSIGNED_POD_ADD, None, pod.pod)
@@ -393,21 +403,39 @@ class SchedulingQueue:
         queued = self._backoff.delete(pod.key)
         if queued is None:
             return False
-        return self._enter_active(queued, _FORCE_ACTIVATE, from_backoff=True)
+        return self._leave_backoff(queued, _FORCE_ACTIVATE)
 
-    def _move(self, pods: list[QueuedPod], event: ClusterEvent, old: Any, new: Any) -> None:
-        for queued in pods:
-            worth = self._hints.worth(queued, event, old, new)
-            if worth is Worth.SKIP:
-                continue
-            if queued.is_gated and self._pop_from_backoff and not self._gate.admits(queued):
-                # Many wait for one event of many: those that still may not go keep their place.
-                self._unschedulable.put(queued)
-                self.metrics.incoming_pods[UNSCHEDULABLE, event.label] += 1
-                continue
+    def _move(
+        self,
+        groups: list[tuple[GroupKey, list[QueuedPod]]],
+        event: ClusterEvent,
+        old: Any,
+        new: Any,
+    ) -> None:
+        label = event.label
+        moves: list[tuple[int, QueuedPod, Worth, bool]] = []
+        for key, pods in groups:
+            gated = key.gating_plugin != "" and self._pop_from_backoff
+            for worth, worthy in self._hints.moves(pods, event, old, new):
+                if gated:
+                    worthy = self._let_go(worthy, key, label)
+                moves += [(queued.waiting_turn, queued, worth, gated) for queued in worthy]
+        moves.sort()
+        for _, queued, worth, admitted in moves:
             self._unschedulable.remove(queued.info.key)
-            self._requeue(queued, worth, event.label)
-        self._in_flight.log(event, old, new)
+            self._requeue(queued, worth, label, admitted=admitted)
+
+    def _let_go(self, pods: list[QueuedPod], key: GroupKey, label: str) -> list[QueuedPod]:
+        """Of pods behind a gate those that it now admits; the others keep their place."""
+        free: list[QueuedPod] = []
+        for queued in self._gate.changed(pods, key.profile, key.gating_plugin):
+            if self._gate.admits(queued):
+                free.append(queued)
+            else:
+                self._unschedulable.put(queued)
+        if held_count := len(pods) - len(free):
+            self.metrics.incoming_pods[UNSCHEDULABLE, label] += held_count
+        return free
 
     # Time passes.
 
@@ -420,7 +448,7 @@ class SchedulingQueue:
     def flush_backoff(self) -> None:
         """Pods whose backoff is over become active."""
         for queued in self._backoff.pop_completed(self._now()):
-            self._enter_active(queued, BACKOFF_COMPLETE, from_backoff=True)
+            self._leave_backoff(queued, BACKOFF_COMPLETE)
 
     def flush_unschedulable(self) -> None:
         """Pods left unschedulable for minutes get another try without any event."""
@@ -430,8 +458,10 @@ class SchedulingQueue:
         for queued in due:
             queued.was_flushed = True
             queued.flush_s = now_s
+        for queued in due:
+            self._requeue(queued, Worth.AFTER_BACKOFF, UNSCHEDULABLE_TIMEOUT.label)
         if due:
-            self._move(due, UNSCHEDULABLE_TIMEOUT, None, None)
+            self._in_flight.log(UNSCHEDULABLE_TIMEOUT, None, None)
 
     def next_wakeup_s(self) -> float | None:
         """When `flush` will next have something to do: a whole second, or one of the 30 s checks.
@@ -452,19 +482,20 @@ class SchedulingQueue:
 
     # Where a pod goes.
 
-    def _requeue(self, queued: QueuedPod, worth: Worth, label: str) -> bool:
+    def _requeue(
+        self, queued: QueuedPod, worth: Worth, label: str, *, admitted: bool = False
+    ) -> bool:
         """True if the pod left for the active or the backoff queue."""
         if worth is Worth.SKIP:
             self._enter_unschedulable(queued, label)
             return False
         if worth is Worth.AFTER_BACKOFF and self._backoff.is_backing_off(queued, self._now()):
-            return self._enter_backoff(queued, label)
-        return self._enter_active(queued, label)
+            return self._enter_backoff(queued, label, admitted=admitted)
+        return self._enter_active(queued, label, admitted=admitted)
 
-    def _enter_active(self, queued: QueuedPod, label: str, *, from_backoff: bool = False) -> bool:
-        # A pod that comes from backoff passed the gate on its way there.
-        asked = from_backoff and self._pop_from_backoff
-        if not asked and not self._gate.admits(queued):
+    def _enter_active(self, queued: QueuedPod, label: str, *, admitted: bool = False) -> bool:
+        """`admitted`: the gate let the pod pass already."""
+        if not admitted and not self._gate.admits(queued):
             self._enter_unschedulable(queued, label)
             return False
         info = queued.info
@@ -478,8 +509,12 @@ class SchedulingQueue:
             self.nominator.add(info)
         return True
 
-    def _enter_backoff(self, queued: QueuedPod, label: str) -> bool:
-        if self._pop_from_backoff and not self._gate.admits(queued):
+    def _leave_backoff(self, queued: QueuedPod, label: str) -> bool:
+        # With early popping the gate stands before the backoff queue, else behind it.
+        return self._enter_active(queued, label, admitted=self._pop_from_backoff)
+
+    def _enter_backoff(self, queued: QueuedPod, label: str, *, admitted: bool = False) -> bool:
+        if self._pop_from_backoff and not admitted and not self._gate.admits(queued):
             self._enter_unschedulable(queued, label)
             return False
         self._unschedulable.remove(queued.info.key)

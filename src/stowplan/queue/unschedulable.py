@@ -8,25 +8,29 @@ longest is known, so nobody goes through all of them to see whose time is up.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from operator import attrgetter
+from typing import NamedTuple
 
 from stowplan.queue.heap import Entry, KeyedHeap
 from stowplan.queue.queued_pod import QueuedPod
 
-GroupKey = tuple[str, frozenset[str], str]
-"""(profile, rejectors, gating plugin or "")"""
 
-_turn = attrgetter("waiting_turn")
+class GroupKey(NamedTuple):
+    """What decides which events a pod hears of, and what comes of it."""
+
+    profile: str
+    rejectors: frozenset[str]
+    pending_plugins: frozenset[str]
+    gating_plugin: str
 
 
 class UnschedulablePods:
-    __slots__ = ("_groups", "_joined", "_pods", "_turns")
+    __slots__ = ("_joined", "_pods", "_turns", "groups")
 
     def __init__(self) -> None:
         self._pods: KeyedHeap[QueuedPod] = KeyedHeap()
         """By `waiting_since_s`."""
-        self._groups: dict[GroupKey, dict[str, QueuedPod]] = {}
+        self.groups: dict[GroupKey, dict[str, QueuedPod]] = {}
+        """The pods of each description, in the order they came.  To be read only."""
         self._joined: dict[str, GroupKey] = {}
         self._turns = 0
 
@@ -42,10 +46,13 @@ class UnschedulablePods:
 
     @property
     def gated_count(self) -> int:
-        return sum(len(pods) for (_, _, gate), pods in self._groups.items() if gate)
+        return sum(len(pods) for key, pods in self.groups.items() if key.gating_plugin)
 
     def get(self, key: str) -> QueuedPod | None:
         return self._pods.get(key)
+
+    def group_of(self, key: str) -> GroupKey:
+        return self._joined[key]
 
     def values(self) -> list[QueuedPod]:
         return self._pods.values()
@@ -56,7 +63,9 @@ class UnschedulablePods:
         True if it is new here.
         """
         key = queued.info.key
-        group_key = (queued.profile, queued.rejectors, queued.gating_plugin)
+        group_key = GroupKey(
+            queued.profile, queued.rejectors, queued.pending_plugins, queued.gating_plugin
+        )
         joined = self._joined.get(key)
         if joined == group_key:
             return False
@@ -65,7 +74,7 @@ class UnschedulablePods:
         self._turns = queued.waiting_turn = self._turns + 1
         self._pods.add(key, queued.waiting_since_s, queued)
         self._joined[key] = group_key
-        self._groups.setdefault(group_key, {})[key] = queued
+        self.groups.setdefault(group_key, {})[key] = queued
         return joined is None
 
     def remove(self, key: str) -> QueuedPod | None:
@@ -73,14 +82,6 @@ class UnschedulablePods:
         if queued is not None:
             self._leave_group(key)
         return queued
-
-    def select(self, wanted: Callable[[str, frozenset[str], str], bool]) -> list[QueuedPod]:
-        """The pods of every group that `wanted` says yes to, in the order they came."""
-        groups = [pods for key, pods in self._groups.items() if wanted(*key)]
-        selected = [queued for pods in groups for queued in pods.values()]
-        if len(groups) > 1:
-            selected.sort(key=_turn)
-        return selected
 
     def pop_due(self, now_s: float, waiting_max_s: float) -> list[QueuedPod]:
         """Take out the pods that have waited for longer than that."""
@@ -97,9 +98,9 @@ class UnschedulablePods:
 
     def _leave_group(self, key: str) -> None:
         group_key = self._joined.pop(key)
-        pods = self._groups[group_key]
+        pods = self.groups[group_key]
         pods.pop(key).waiting_turn = 0
         if not pods:
-            del self._groups[group_key]
+            del self.groups[group_key]
         if not self._joined:
             self._joined.clear()  # Gives its table back.

@@ -45,7 +45,7 @@ class DecisionLog:
                 DECISIONS,
                 "Successfully bound pod to node",
                 pod=pod,
-                node=KObj("", decision.node),
+                node=decision.node,
                 profile=queued.profile,
                 attempt=queued.attempts,
                 evaluatedNodes=decision.evaluated_count,

@@ -198,7 +198,8 @@ class Driver:
 
     def _put(self, event: Event) -> None:
         self._inbox.append(event)
-        self._wake()
+        if not self._turn_asked:
+            self._ask_for_turn()
 
     def _wake(self) -> None:
         if not self._turn_asked:
@@ -236,41 +237,40 @@ class Driver:
         machine = self.machine
         cycles = 0
         while True:
-            while self._inbox:
-                self._handle(self._inbox.popleft())
+            self._take_in()
             if not self.caught_up and self.synced:
                 self.caught_up = True
                 if self.on_caught_up is not None:
                     self.on_caught_up()
             if cycles >= CYCLES_PER_TURN or not (self._active and self.caught_up):
                 break
-            decided = self._decide()
-            if not decided:
+            if not machine.has_work:
                 break
-            cycles += decided
+            effects = machine.handle(_SCHEDULE_NEXT, self._clock.now())
+            # A cluster in this process takes the bindings of all these decisions as one.
+            with self._batch():
+                self._carry_out(effects)
+            cycles += CYCLES_PER_BATCH
         self._recorder.flush(pressed=machine.binding_count > 0)
         return cycles >= CYCLES_PER_TURN
 
-    def _decide(self) -> int:
-        """Decide a few pods; a cluster in this process takes their bindings as one."""
-        machine, now = self.machine, self._clock.now
-        effects: list[Effect] = []
-        cycles = 0
-        while cycles < CYCLES_PER_BATCH and machine.has_work:
-            cycles += 1
-            effects += machine.handle(_SCHEDULE_NEXT, now())
-        with self._batch():
-            self._carry_out(effects)
-        return cycles
-
-    def _handle(self, event: Event) -> None:
-        if self.on_handled is None:
-            self._carry_out(self.machine.handle(event, self._clock.now()))
+    def _take_in(self) -> None:
+        """Empty the inbox.  What lies there together has come at one moment."""
+        inbox = self._inbox
+        if not inbox:
             return
+        handle, told, now_s = self.machine.handle, self.on_handled, self._clock.now()
         started_s = perf_counter()
-        effects = self.machine.handle(event, self._clock.now())
-        self.on_handled(event, perf_counter() - started_s)
-        self._carry_out(effects)
+        while inbox:
+            event = inbox.popleft()
+            effects = handle(event, now_s)
+            if told is not None:
+                ended_s = perf_counter()
+                told(event, ended_s - started_s)
+                started_s = ended_s
+            if effects:
+                self._carry_out(effects)
+                started_s = perf_counter()
 
     def _plan_tick(self) -> None:
         due_s = self.machine.next_wakeup_s()
@@ -287,13 +287,14 @@ class Driver:
     # -- out --------------------------------------------------------------------------------
 
     def _carry_out(self, effects: Iterable[Effect]) -> None:
+        call, record, told = self._cluster.call, self._recorder.record, self.on_effect
         for effect in effects:
-            if self.on_effect is not None:
-                self.on_effect(effect)
+            if told is not None:
+                told(effect)
             if isinstance(effect, Call):
-                self._cluster.call(effect.request, partial(self._answered, effect.token))
+                call(effect.request, partial(self._answered, effect.token))
             elif isinstance(effect, RecordEvent):
-                self._recorder.record(effect)
+                record(effect)
             else:
                 self._ask_extender(effect)
 
@@ -308,4 +309,4 @@ class Driver:
         self._extender_client.call(effect.call, partial(self._answered, effect.token))
 
 
-_SCHEDULE_NEXT = ScheduleNext()
+_SCHEDULE_NEXT = ScheduleNext(CYCLES_PER_BATCH)

@@ -63,7 +63,7 @@ def connect_scheduler(
         cluster,
         clock=clock,
         call_later=call_later,
-        recorder=EventRecorder(cluster, clock),
+        recorder=EventRecorder(cluster, clock, call_later=call_later, random=Random(seed)),
         random=Random(seed),
         extender_client=extender_client,
     )

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
+import yaml
 
 from stowplan.config import to_dict, without_keys
 from stowplan.runtime.debug_pages import Page, cache_page, decision_page, queue_page
@@ -26,6 +27,7 @@ from stowplan.runtime.surface import Surface
 
 TEXT = "text/plain; charset=utf-8"
 JSON = "application/json"
+YAML = "application/yaml"
 
 _READ = frozenset({"GET", "HEAD"})
 
@@ -69,8 +71,10 @@ class Endpoints:
             "/metrics/resources": self._resources,
             "/metrics/slis": lambda ask: Reply(200, surface.health.slis(), CONTENT_TYPE),
             "/configz": self._configz,
-            "/flagz": lambda ask: _shown(ask, flagz(surface.flags)),
-            "/statusz": lambda ask: _shown(ask, self._statusz.page(sorted(self._pages))),
+            "/flagz": lambda ask: _negotiated(ask, "Flagz", flagz(surface.flags)),
+            "/statusz": lambda ask: _negotiated(
+                ask, "Statusz", self._statusz.page(sorted(self._pages))
+            ),
             "/debug/queue": self._queue,
             "/debug/cache": self._cache,
             "/debug/bottlenecks": self._bottlenecks,
@@ -127,13 +131,12 @@ class Endpoints:
         if not surface.machine.config.enable_profiling:
             return NOT_FOUND
         if ask.method != "PUT":
-            return Reply(406, "unrecognized http method\n")
-        try:
-            level = int(ask.body)
-        except ValueError:
-            return Reply(400, f"not a number: {ask.body[:20].decode(errors='replace')!r}\n")
-        surface.log.verbosity.level = level
-        return Reply(200, f"successfully set klog.logging.verbosity to {level}")
+            return Reply(406, "unsupported http method\n")
+        text = ask.body[:20].decode(errors="replace")
+        if not (text.isascii() and text.isdecimal()):
+            return Reply(400, f"strconv.ParseUint: parsing {_encoded(text)}: invalid syntax\n")
+        surface.log.verbosity.level = int(text)
+        return Reply(200, f"successfully set klog.logging.verbosity to {text}\n")
 
     # -- for people -------------------------------------------------------------------------
 
@@ -161,6 +164,19 @@ class Endpoints:
 
 def _shown(ask: Question, page: Page) -> Reply:
     return Reply(200, page.json, JSON) if ask.wants_json else Reply(200, page.text)
+
+
+def _negotiated(ask: Question, kind: str, page: Page) -> Reply:
+    """As the object that the caller asks for by kind and version, in JSON or YAML, or as usual."""
+    wanted = {"g=config.k8s.io", "v=v1beta1", f"as={kind}"}
+    for accepted in ask.accept.split(","):
+        media, *parameters = (part.strip() for part in accepted.split(";"))
+        if media in (JSON, YAML) and wanted <= {*parameters}:
+            text = "".join(page.json)
+            if media == YAML:
+                text = yaml.safe_dump(msgspec.json.decode(text))
+            return Reply(200, text, f"{media};g=config.k8s.io;v=v1beta1;as={kind}")
+    return _shown(ask, page)
 
 
 def _encoded(data: Any) -> str:

@@ -1,23 +1,29 @@
 """Events for the cluster's users: "Scheduled", "FailedScheduling", "Preempted".
 
 They come second: pods are bound first, and under pressure events are what is dropped.  Repeated
-events of one sort on one object become a series (a count) instead of many objects.  Mirrors
-client-go's `tools/events`.
+events of one sort on one object become a series (a count) instead of many objects; its last count
+is written when nothing more has come for a while.  What the API server did not hear is sent again,
+what it refused is not.  Mirrors client-go's `tools/events`.
 """
 
 from __future__ import annotations
 
+import logging
 from collections import OrderedDict, deque
 from collections.abc import Callable
 from functools import partial
+from random import Random
 from typing import Any
+
+from msgspec import Struct
 
 from stowplan.clock import Clock
 from stowplan.cluster.port import Answer, Cluster, Create, Patch
+from stowplan.cluster.reflector import CallLater
 from stowplan.core.messages import RecordEvent
-from stowplan.errors import ApiError
+from stowplan.errors import AlreadyExists, ApiError, NotFound, Unavailable
 from stowplan.objects.base import ObjectMeta, ObjectReference
-from stowplan.objects.coordination import Event, Lease
+from stowplan.objects.coordination import Event, EventSeries, Lease
 from stowplan.objects.kinds import EVENT, KIND_BY_STRUCT
 from stowplan.objects.pod import Pod
 from stowplan.objects.times import format_micro_time
@@ -29,45 +35,70 @@ IN_FLIGHT_PRESSED = 2
 SERIES_MAX = 4096
 SERIES_IDLE_S = 6 * 60.0
 SERIES_REWRITE_S = 30 * 60.0
+TRIES_MAX = 12
+RETRY_S = 10.0
+RETRY_JITTER = 0.25
+"""Share of the wait that is left to chance: replicas do not all come back at once."""
+
+log = logging.getLogger(__name__)
 
 _Key = tuple[str, ...]
 
+_Call = tuple[RecordEvent | None, _Key, Create | Patch, int]
+"""What it is about (None: nothing new to say), its series, what is sent, and for which time."""
 
-class _Series:
-    __slots__ = ("count", "last_s", "name", "namespace", "written_s")
 
-    def __init__(self, namespace: str, name: str, now_s: float) -> None:
-        self.namespace = namespace
-        self.name = name
-        self.count = 1
-        self.last_s = now_s
-        self.written_s = now_s
+class _Series(Struct):
+    namespace: str
+    name: str
+    begun_s: float
+    last_s: float
+    written_s: float
+    written: int = 1
+    """The count that the cluster was told, and when."""
+    count: int = 1
 
 
 class EventRecorder:
-    def __init__(self, cluster: Cluster, clock: Clock, *, instance: str = "stowplan") -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        clock: Clock,
+        *,
+        call_later: CallLater,
+        random: Random,
+        instance: str = "stowplan",
+    ) -> None:
         self._cluster = cluster
         self._clock = clock
+        self._call_later = call_later
+        self._random = random
         self._instance = instance
         self._queue: deque[tuple[RecordEvent, float]] = deque()
+        self._again: deque[_Call] = deque()
+        """To be sent before the queue."""
+        self._waiting = 0
+        """Calls that wait for their next try."""
         self._in_flight = 0
         self._series: OrderedDict[_Key, _Series] = OrderedDict()
         self._serial = 0
         self._flushing = False
+        self._sweep_planned = False
         self._in_flight_max = IN_FLIGHT_MAX
         self.dropped = 0
         self.on_empty: Callable[[], None] | None = None
         """Told whenever the last event has been sent."""
 
     def record(self, event: RecordEvent) -> None:
-        if len(self._queue) >= QUEUE_MAX:
+        if len(self._queue) + self._waiting >= QUEUE_MAX:
             self.dropped += 1
             return
         self._queue.append((event, self._clock.now()))
 
     @property
     def pending(self) -> int:
-        return len(self._queue) + self._in_flight
+        """Those to be sent now; who ends does not wait for a server that gives no answer."""
+        return len(self._queue) + len(self._again) + self._in_flight
 
     def flush(self, *, pressed: bool) -> None:
         """Send what is waiting, as far as calls are free; `pressed` while pods are being bound."""
@@ -76,33 +107,44 @@ class EventRecorder:
 
     def _send_some(self) -> None:
         if self._flushing:
-            # A cluster that answers at once calls back from within.
             return
         self._flushing = True
         try:
-            while self._queue and self._in_flight < self._in_flight_max:
-                event, at_s = self._queue.popleft()
+            while self._again and self._in_flight < self._in_flight_max:
+                self._call(self._again.popleft())
+            queue = self._queue
+            while queue and self._in_flight < self._in_flight_max:
+                event, at_s = queue.popleft()
                 self._send(event, at_s)
         finally:
             self._flushing = False
 
     def _send(self, event: RecordEvent, at_s: float) -> None:
-        key = _key(event)
+        metadata, related = event.regarding.metadata, event.related
+        other = "" if related is None else related.metadata.uid
+        key = (event.type, event.action, event.reason, event.controller, metadata.uid, other)
         series = self._series.get(key)
         if series is not None and at_s - series.last_s <= SERIES_IDLE_S:
-            self._repeat(key, series, at_s)
+            self._repeat(event, key, series, at_s)
             return
-        metadata = event.regarding.metadata
-        self._serial += 1
         # Nanoseconds name the event upstream; a serial keeps two of one moment apart.
-        name = f"{metadata.name}.{int(at_s * 1e9) + self._serial:x}"
-        namespace = metadata.namespace or "default"
-        self._remember(key, _Series(namespace, name, at_s))
+        self._serial += 1
+        number = int(at_s * 1e9) + self._serial
+        name = f"{metadata.name}.{number:x}"
+        series = _Series(metadata.namespace or "default", name, at_s, at_s, at_s)
+        self._remember(key, series)
+        self._call((event, key, self._creation(event, series), 1))
+
+    def _creation(self, event: RecordEvent, series: _Series) -> Create:
+        repeated = None
+        if series.count > 1:
+            repeated = EventSeries(series.count, format_micro_time(series.last_s))
         body = Event(
             api_version="events.k8s.io/v1",
             kind="Event",
-            metadata=ObjectMeta(name=name, namespace=namespace),
-            event_time=format_micro_time(at_s),
+            metadata=ObjectMeta(name=series.name, namespace=series.namespace),
+            event_time=format_micro_time(series.begun_s),
+            series=repeated,
             reporting_controller=event.controller,
             reporting_instance=f"{event.controller}-{self._instance}",
             action=event.action,
@@ -112,47 +154,89 @@ class EventRecorder:
             note=event.note,
             type=event.type,
         )
-        self._call(Create(EVENT, namespace, body), key)
+        return Create(EVENT, series.namespace, body)
 
-    def _repeat(self, key: _Key, series: _Series, at_s: float) -> None:
+    def _repeat(self, event: RecordEvent, key: _Key, series: _Series, at_s: float) -> None:
         series.count += 1
         series.last_s = at_s
         self._series.move_to_end(key)
-        # The second one makes it a series; after that only now and then.
-        if series.count > 2 and at_s - series.written_s < SERIES_REWRITE_S:
-            return
-        series.written_s = at_s
-        body: dict[str, Any] = {
-            "series": {"count": series.count, "lastObservedTime": format_micro_time(at_s)}
-        }
-        self._call(Patch(EVENT, series.namespace, series.name, body), key)
+        # The second one makes it a series; the rest is told now and then (`_sweep`).
+        if series.count == 2:
+            self._call((event, key, self._rewriting(series, at_s), 1))
+
+    def _rewriting(self, series: _Series, now_s: float) -> Patch:
+        series.written, series.written_s = series.count, now_s
+        last = format_micro_time(series.last_s)
+        body: dict[str, Any] = {"series": {"count": series.count, "lastObservedTime": last}}
+        return Patch(EVENT, series.namespace, series.name, body)
 
     def _remember(self, key: _Key, series: _Series) -> None:
-        self._series[key] = series
-        self._series.move_to_end(key)
-        while len(self._series) > SERIES_MAX:
-            self._series.popitem(last=False)
+        known = self._series
+        known[key] = series
+        known.move_to_end(key)
+        if len(known) > SERIES_MAX:
+            known.popitem(last=False)
+        if not self._sweep_planned:
+            self._sweep_planned = True
+            self._call_later(SERIES_IDLE_S, self._sweep)
 
-    def _call(self, request: Create | Patch, key: _Key) -> None:
+    def _sweep(self) -> None:
+        """Forget series that came to their end, and write counts that the cluster should know."""
+        now_s = self._clock.now()
+        for key, series in [*self._series.items()]:
+            ended = now_s - series.last_s > SERIES_IDLE_S
+            if ended:
+                del self._series[key]
+            # An event lives for an hour since it was last written.
+            stale = now_s - series.written_s >= SERIES_REWRITE_S
+            if series.count > series.written if ended else stale:
+                self._again.append((None, key, self._rewriting(series, now_s), 1))
+        self._sweep_planned = bool(self._series)
+        if self._sweep_planned:
+            self._call_later(SERIES_IDLE_S, self._sweep)
+        self._send_some()
+
+    # -- calls and what becomes of them -----------------------------------------------------
+
+    def _call(self, call: _Call) -> None:
         self._in_flight += 1
-        self._cluster.call(request, partial(self._done, key))
+        self._cluster.call(call[2], partial(self._done, call))
 
-    def _done(self, key: _Key, answer: Answer) -> None:
+    def _done(self, call: _Call, answer: Answer) -> None:
         self._in_flight -= 1
         if isinstance(answer, ApiError):
-            # Not made, or gone meanwhile: the next one of its sort starts a new series.
-            self.dropped += 1
-            self._series.pop(key, None)
-        if self._queue:
+            self._failed(call, answer)
+        # A cluster that answers at once calls back from within `_send_some`, which goes on.
+        if not self._flushing and (self._queue or self._again):
             self._send_some()
         if self.on_empty is not None and not self.pending:
             self.on_empty()
 
+    def _failed(self, call: _Call, error: ApiError) -> None:
+        event, key, request, tries = call
+        series = self._series.get(key)
+        if isinstance(error, Unavailable) and tries < TRIES_MAX:
+            self._waiting += 1
+            delay_s = RETRY_S * (1.0 + RETRY_JITTER * self._random.random())
+            self._call_later(delay_s, partial(self._try_again, (event, key, request, tries + 1)))
+        elif isinstance(error, AlreadyExists) and tries > 1:
+            pass  # An earlier try made it, whose answer was lost.
+        elif isinstance(error, NotFound) and isinstance(request, Patch) and event and series:
+            # It is gone, for its hour was over: it is made anew, and says how many there were.
+            self._again.append((event, key, self._creation(event, series), tries))
+        else:
+            self._give_up(key, error)
 
-def _key(event: RecordEvent) -> _Key:
-    related = event.related.metadata.uid if event.related is not None else ""
-    regarding = event.regarding.metadata.uid
-    return (event.type, event.action, event.reason, event.controller, regarding, related)
+    def _try_again(self, call: _Call) -> None:
+        self._waiting -= 1
+        self._again.append(call)
+        self._send_some()
+
+    def _give_up(self, key: _Key, error: ApiError) -> None:
+        """The next one of its sort starts a new series."""
+        self.dropped += 1
+        self._series.pop(key, None)
+        log.warning("An event was not written, and is not sent again: %s", error.message)
 
 
 def _reference(thing: Pod | Lease) -> ObjectReference:

@@ -7,23 +7,28 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 import msgspec
 
+from stowplan.cluster.proxy import proxy_for
 from stowplan.cluster.tls import client_context
 from stowplan.config import Extender, ExtenderTLSConfig
 from stowplan.core.extender import CallExtender, ExtenderAnswer
-from stowplan.errors import InputError, StowplanError
+from stowplan.errors import ConfigError, InputError, StowplanError
 
 CONNECTIONS_MAX = 100
+ANSWER_BYTES_MAX = 128 * 2**20
+"""One that is not nodeCacheCapable sends back the nodes of a whole cluster."""
 
 
 class HttpExtenderClient:
-    def __init__(self) -> None:
+    def __init__(self, environment: Mapping[str, str] | None = None) -> None:
+        """`environment` may name proxies."""
+        self._environment = environment or {}
         self._session: aiohttp.ClientSession | None = None
         self._contexts: dict[int, tuple[Extender, ssl.SSLContext | bool]] = {}
         """By the identity of the configuration, which is kept so that it stays the same."""
@@ -58,12 +63,13 @@ class HttpExtenderClient:
             call.url,
             data=msgspec.json.encode(call.body),
             headers={"Content-Type": "application/json"},
-            timeout=aiohttp.ClientTimeout(total=config.timeout.seconds),
+            timeout=aiohttp.ClientTimeout(total=config.http_timeout.seconds),
             ssl=self._context(config),
             server_hostname=config.tls_config.server_name or None if config.tls_config else None,
             allow_redirects=False,
+            proxy=proxy_for(call.url, self._environment) or None,
         ) as response:
-            body = await response.read()
+            body = await _read(response)
             if response.status != 200:
                 problem = f"failed {call.verb} with extender at URL {call.url}"
                 raise InputError(f"{problem}, code {response.status}")
@@ -76,11 +82,35 @@ class HttpExtenderClient:
         return known[1]
 
 
+async def _read(response: aiohttp.ClientResponse) -> bytes:
+    pieces: list[bytes] = []
+    size = 0
+    async for piece in response.content.iter_any():
+        size += len(piece)
+        if size > ANSWER_BYTES_MAX:
+            raise InputError(f"the extender's answer is larger than {ANSWER_BYTES_MAX} bytes")
+        pieces.append(piece)
+    return b"".join(pieces)
+
+
+def check_extenders(extenders: Iterable[Extender]) -> None:
+    """Raise ConfigError if one of them could never be asked."""
+    for extender in extenders:
+        try:
+            tls_context(extender)
+        except InputError as error:
+            problem = f"couldn't build extenders: {error.problem}"
+            raise ConfigError(problem, where=error.where, hint=error.hint) from None
+
+
 def tls_context(config: Extender) -> ssl.SSLContext | bool:
-    if not config.enable_https:
-        return True
     tls = config.tls_config or ExtenderTLSConfig()
     ca = _pem(tls.ca_data, tls.ca_file)
+    if tls.insecure and ca:
+        problem = "specifying a root certificates file with the insecure flag is not allowed"
+        raise InputError(problem, where=f"extender {config.url_prefix}")
+    if not config.enable_https:
+        return True
     return client_context(
         ca=ca,
         # As upstream: HTTPS without an authority is not verified.

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from stowplan.runtime.exposition import Family, text_of
 from stowplan.runtime.log import Log
+from stowplan.runtime.metric_choice import MetricChoice
 from stowplan.runtime.metric_table import HEALTH_CHECK, HEALTH_CHECKS
 
 
@@ -38,6 +39,8 @@ class Health:
 
     checks: dict[str, tuple[Check, ...]]
     log: Log
+    choice: MetricChoice = field(default_factory=MetricChoice)
+    """Which metrics about them are shown."""
     _last: Family = field(default_factory=lambda: Family(HEALTH_CHECK))
     _runs: Family = field(default_factory=lambda: Family(HEALTH_CHECKS))
 
@@ -53,7 +56,7 @@ class Health:
         return self._all(endpoint, checks, verbose=verbose, exclude=set(exclude))
 
     def slis(self) -> str:
-        return text_of([self._last, self._runs])
+        return text_of(self.choice.shown([self._last, self._runs]))
 
     def _one(self, endpoint: str, check: Check) -> Answer:
         problem = self._run(endpoint, check)

@@ -36,7 +36,7 @@ from stowplan.core.attempts import AttemptLog
 from stowplan.core.bottlenecks import Bottlenecks
 from stowplan.core.debugger import compare, dump
 from stowplan.core.machine import Machine
-from stowplan.core.profiles import Registry, check_config
+from stowplan.core.profiles import Registry
 from stowplan.framework.timing import Recorders
 from stowplan.objects.kinds import NODE, POD
 from stowplan.runtime.auth import ClusterReviews, Reviews, User, Verdict
@@ -49,7 +49,6 @@ from stowplan.runtime.lifecycle import Election, Replica
 from stowplan.runtime.log import Bridge, Log
 from stowplan.runtime.memory import settle_memory, tune_collector
 from stowplan.runtime.metrics import Metrics
-from stowplan.runtime.plugins_path import load_registry
 from stowplan.runtime.preflight import check_cluster, needed_rights
 from stowplan.runtime.reload import FileWatch, Reloader
 from stowplan.runtime.run_options import RunOptions
@@ -67,9 +66,7 @@ def run(options: RunOptions) -> int:
     Bridge(log).install()
     if options.without_effect:
         log.warning("Some flags have no effect here", flags=list(options.without_effect))
-    registry = load_registry(options.plugin_paths)
-    config = options.load()
-    check_config(config, random=Random(0), registry=registry)
+    config, registry = options.load_all()
     connection = load_connection(
         config.client_connection.kubeconfig, master=options.master, environment=os.environ
     )
@@ -110,7 +107,7 @@ class Live:
         self._clock = clock
         self._log = log
         self._random = Random(SystemRandom().randbytes(16))
-        self._metrics = Metrics(Random(self._random.random()))
+        self._metrics = Metrics(Random(self._random.random()), options.metric_choice)
         self._bottlenecks = Bottlenecks(perf_counter)
         self._machine = Machine(
             config,
@@ -167,11 +164,17 @@ class Live:
             "scheduler", self._connection, may_call=lambda: self._replica.may_write
         )
         events = self._client("events", self._connection)
-        extenders = HttpExtenderClient()
+        extenders = HttpExtenderClient(os.environ)
         for closing in (scheduling, events, extenders):
             stack.push_async_callback(closing.close)
         self._scheduling = scheduling
-        recorder = EventRecorder(events, self._clock, instance=socket.gethostname())
+        recorder = EventRecorder(
+            events,
+            self._clock,
+            call_later=self._call_later,
+            random=self._random,
+            instance=socket.gethostname(),
+        )
         self._driver = Driver(
             self._machine,
             scheduling,
@@ -306,7 +309,7 @@ class Live:
             "livez": (PING,),
             "readyz": (election, *ready) if electing else ready,
         }
-        return Health(checks, self._log)
+        return Health(checks, self._log, self._options.metric_choice)
 
     def _election_problem(self) -> str:
         elector = self._replica.elector

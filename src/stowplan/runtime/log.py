@@ -17,6 +17,7 @@ import os
 import sys
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import PurePath
@@ -117,9 +118,11 @@ class Log:
 
     def _write(self, line: Line) -> None:
         stream = self._stream or sys.stderr
-        # One write for a line: what others print does not come in between.
-        stream.write(self._form(line) + "\n")
-        stream.flush()
+        # A full disk, or whoever read our lines has gone: what we are here for goes on.
+        with suppress(OSError):
+            # One write for a line: what others print does not come in between.
+            stream.write(self._form(line) + "\n")
+            stream.flush()
 
 
 def as_text(line: Line) -> str:

@@ -14,6 +14,7 @@ from stowplan._version import KUBERNETES_VERSION, __version__
 from stowplan.config import GATES, FeatureGates, Stage
 from stowplan.core.machine import Machine
 from stowplan.runtime.exposition import Family, Labels
+from stowplan.runtime.metric_choice import MetricChoice
 from stowplan.runtime.metric_table import RESULTS
 
 Families = Mapping[str, Family]
@@ -51,6 +52,16 @@ def describe_build(families: Families, gates: FeatureGates) -> None:
         stage = GATES[name].stage
         label = "" if stage == Stage.GA else stage.value
         families["kubernetes_feature_enabled"].set(name, label, value=int(enabled))
+    for level, count in Counter(family.spec.level for family in families.values()).items():
+        families["registered_metrics_total"].set(level, "", value=count)
+
+
+def describe_choice(families: Families, choice: MetricChoice) -> None:
+    """What the flags about metrics came to."""
+    families["disabled_metrics_total"].set(value=len(choice.disabled))
+    families["hidden_metrics_total"].set(value=len(choice.disabled & families.keys()))
+    unexpected = families["cardinality_enforcement_unexpected_categorizations_total"]
+    unexpected.set(value=len(choice.unexpected))
 
 
 def _read_queue(families: Families, machine: Machine) -> None:

@@ -379,6 +379,28 @@ COMPONENT: tuple[Spec, ...] = (
         _ALPHA,
         "Always 1: the versions of Kubernetes this is compatible with.",
     ),
+    Spec(
+        "registered_metrics_total",
+        _COUNTER,
+        ("stability_level", "deprecated_version"),
+        _BETA,
+        "Metrics that there are; none is deprecated.",
+    ),
+    Spec(
+        "disabled_metrics_total",
+        _COUNTER,
+        (),
+        _BETA,
+        "Names given to --disabled-metrics.",
+    ),
+    Spec("hidden_metrics_total", _COUNTER, (), _BETA, "Those of them that are not shown here."),
+    Spec(
+        "cardinality_enforcement_unexpected_categorizations_total",
+        _COUNTER,
+        (),
+        _ALPHA,
+        "Label values that --allow-metric-labels turned into 'unexpected', each counted once.",
+    ),
 )
 
 OWN: tuple[Spec, ...] = (
@@ -394,7 +416,7 @@ OWN: tuple[Spec, ...] = (
         _COUNTER,
         (),
         _ALPHA,
-        "Events for users that were not written: too many at once, or refused.",
+        "Events for users that were not written: too many at once, refused, or never heard.",
     ),
     Spec(
         "stowplan_config_reloads_total",
@@ -431,6 +453,9 @@ PROCESS: tuple[Spec, ...] = (
     Spec("process_max_fds", _GAUGE, (), _ALPHA, "File descriptors that may be open."),
     Spec("process_resident_memory_bytes", _GAUGE, (), _ALPHA, "Memory that is in use."),
     Spec("process_virtual_memory_bytes", _GAUGE, (), _ALPHA, "Memory that is mapped."),
+    Spec("process_virtual_memory_max_bytes", _GAUGE, (), _ALPHA, "Memory that may be mapped."),
+    Spec("process_network_receive_bytes_total", _COUNTER, (), _ALPHA, "Bytes from the network."),
+    Spec("process_network_transmit_bytes_total", _COUNTER, (), _ALPHA, "Bytes to the network."),
     Spec(
         "process_start_time_seconds",
         _GAUGE,

@@ -11,6 +11,7 @@ Made by `runtime.live`, shown by `runtime.server`.
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Callable
 from random import Random
 from time import perf_counter
@@ -36,7 +37,8 @@ from stowplan.objects.kinds import (
 from stowplan.objects.pod import Pod
 from stowplan.queue import QueuedPod
 from stowplan.runtime.exposition import Family, Histogram, Spec, text_of
-from stowplan.runtime.metric_readings import forget_counts, read_machine
+from stowplan.runtime.metric_choice import MetricChoice
+from stowplan.runtime.metric_readings import describe_choice, forget_counts, read_machine
 from stowplan.runtime.metric_table import ATTEMPT_S, POINT_S, SLI_S, SPECS
 from stowplan.runtime.process_metrics import read_process
 
@@ -49,7 +51,9 @@ _MANY_ATTEMPTS = 15
 
 _Key = tuple[str, str, str]
 
-_RESOURCES: dict[type[KubeObject], str] = {
+_RESOURCES: dict[type[KubeObject] | bool, str] = {
+    True: Resource.ASSIGNED_POD,
+    False: Resource.UNSCHEDULABLE_POD,
     NODE.struct: Resource.NODE,
     PERSISTENT_VOLUME.struct: Resource.PERSISTENT_VOLUME,
     PERSISTENT_VOLUME_CLAIM.struct: Resource.PERSISTENT_VOLUME_CLAIM,
@@ -59,9 +63,11 @@ _RESOURCES: dict[type[KubeObject], str] = {
     STORAGE_CLASS.struct: Resource.STORAGE_CLASS,
     VOLUME_ATTACHMENT.struct: Resource.VOLUME_ATTACHMENT,
 }
-"""Changes of other kinds wake nobody, and are not counted upstream."""
+"""What an object is to the queue; of pods, whether they have a node says it.  Changes of other
+kinds wake nobody, and are not counted upstream."""
 
-_ACTIONS = {Added: "Add", Updated: "Update", Deleted: "Delete"}
+_ADDED_OR_DELETED = (Added, Deleted)
+_ACTIONS: dict[type, str] = {Added: "Add", Updated: "Update", Deleted: "Delete"}
 
 _VOLUME_STAGES = {"PreFilter": "predicate", "Filter": "predicate", "Reserve": "assume"}
 _VOLUME_STAGES |= {"PreBind": "bind"}
@@ -73,12 +79,13 @@ _CALL_TYPES = {"/binding": "pod_binding", "/status": "pod_status_patch"}
 class Metrics:
     now = staticmethod(perf_counter)
 
-    def __init__(self, random: Random) -> None:
+    def __init__(self, random: Random, choice: MetricChoice | None = None) -> None:
         self.families = {spec.name: Family(spec) for spec in SPECS}
         self.sampled = False
         self.catch_up: Callable[[], None] = lambda: None
         self.before_text: list[Callable[[], None]] = []
         """Called before the text is made, to set what only they know."""
+        self._choice = choice or MetricChoice()
         self._chance = random.random
         self._begun_s = 0.0
         self._binding: dict[str, float] = {}
@@ -91,7 +98,6 @@ class Metrics:
         self._points: dict[_Key, Histogram] = {}
         self._plugins: dict[_Key, Histogram] = {}
         self._attempts: dict[tuple[str, str], Histogram] = {}
-        self._events: dict[tuple[type, str], Histogram] = {}
         self._algorithm = self._scheduler("scheduling_algorithm_duration_seconds").histogram()
         self._tries = self._scheduler("pod_scheduling_attempts").histogram()
         self._victims = self._scheduler("preemption_victims").histogram()
@@ -102,7 +108,9 @@ class Metrics:
         self._attempts_s: dict[tuple[str, str], list[float]] = {}
         self._tries_made: list[float] = []
         self._sli_s: list[list[float]] = [[] for _ in self._sli]
-        """Not counted yet, these four: on the way of a pod there is only an append."""
+        self._handled_s: defaultdict[tuple[type, type[KubeObject] | bool], list[float]]
+        self._handled_s = defaultdict(list)
+        """Not counted yet, these five: on the way of a pod there is only an append."""
 
     def _scheduler(self, name: str) -> Family:
         return self.families[f"scheduler_{name}"]
@@ -147,6 +155,7 @@ class Metrics:
             histogram.take(seconds)
         self._tries.take(self._tries_made)
         self._algorithm.take(self._algorithm_s)
+        self._count_handled()
 
     def _failed(self, decision: Decision, status: Status) -> None:
         if decision.victims:
@@ -186,24 +195,25 @@ class Metrics:
 
     def handled(self, event: Event, seconds: float) -> None:
         """A change of the cluster was taken in."""
-        if isinstance(event, Added | Deleted):
-            thing = event.object
-        elif isinstance(event, Updated):
+        if isinstance(event, Updated):
             thing = event.new
+        elif isinstance(event, _ADDED_OR_DELETED):
+            thing = event.object
         else:
             return
-        resource = _RESOURCES.get(type(thing))
-        if isinstance(thing, Pod):
-            assigned = thing.spec.node_name
-            resource = Resource.ASSIGNED_POD if assigned else Resource.UNSCHEDULABLE_POD
-        if resource is None:
-            return
-        key = (type(event), resource)
-        histogram = self._events.get(key)
-        if histogram is None:
-            family = self._scheduler("event_handling_duration_seconds")
-            histogram = self._events[key] = family.histogram(resource + _ACTIONS[type(event)])
-        histogram.observe(seconds)
+        place = thing.spec.node_name != "" if isinstance(thing, Pod) else type(thing)
+        collected = self._handled_s[type(event), place]
+        collected.append(seconds)
+        if len(collected) >= BUFFER_MAX:
+            self._count_handled()
+
+    def _count_handled(self) -> None:
+        family = self._scheduler("event_handling_duration_seconds")
+        for (action, place), seconds in self._handled_s.items():
+            resource = _RESOURCES.get(place)
+            if resource is not None:
+                family.histogram(resource + _ACTIONS[action]).take(seconds)
+        self._handled_s.clear()
 
     # -- calls ------------------------------------------------------------------------------
 
@@ -242,7 +252,9 @@ class Metrics:
         read_process(self.families)
         for action in self.before_text:
             action()
-        return text_of(self.families.values())
+        shown = list(self._choice.shown(self.families.values()))
+        describe_choice(self.families, self._choice)
+        return text_of(shown)
 
     def reset(self, machine: Machine) -> None:
         """As DELETE /metrics: every count starts from nothing."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from random import Random
 from typing import Any
 
 from msgspec.structs import replace
@@ -18,8 +19,12 @@ from stowplan.config import (
     leader_elector_problem,
     load_config,
 )
+from stowplan.core.profiles import Registry, check_config
 from stowplan.errors import ConfigError
+from stowplan.runtime.extender_client import check_extenders
 from stowplan.runtime.log import TEXT, Verbosity
+from stowplan.runtime.metric_choice import MetricChoice
+from stowplan.runtime.plugins_path import load_registry
 from stowplan.runtime.surface import ServingOptions
 
 
@@ -47,6 +52,7 @@ class RunOptions:
     authorization_kubeconfig: str = ""
     verbosity: Verbosity = field(default_factory=Verbosity)
     logging_format: str = TEXT
+    metric_choice: MetricChoice = field(default_factory=MetricChoice)
     without_effect: Sequence[str] = ()
     """Flags of kube-scheduler that were given and mean nothing here."""
     flags: Mapping[str, str] = field(default_factory=dict)
@@ -65,7 +71,15 @@ class RunOptions:
             config = replace(config, client_connection=connection)
         if config.leader_election.leader_elect:
             self._check_election(config)
+        check_extenders(config.extenders)
         return config
+
+    def load_all(self) -> tuple[SchedulerConfig, Registry]:
+        """The configuration, and the plugins that were seen to be built from it."""
+        registry = load_registry(self.plugin_paths)
+        config = self.load()
+        check_config(config, random=Random(0), registry=registry)
+        return config, registry
 
     def _check_election(self, config: SchedulerConfig) -> None:
         election = config.leader_election

@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
-from stowplan.errors import ApiError, InputError, TooManyRequests
+from stowplan.errors import ApiError, InputError, Timeout, TooManyRequests
 from stowplan.runtime.auth import Gatekeeper
 from stowplan.runtime.endpoints import JSON, TEXT, Endpoints, Question, Reply
 from stowplan.runtime.serving_tls import REFRESH_S, ServingTls
@@ -29,6 +29,9 @@ HEADER_BYTES_MAX = 16 * 1024
 PIECE_BYTES = 64 * 1024
 REQUESTS_MAX = 64
 """Being answered at one time; these are questions of people and of one or two scrapers."""
+BODY_TIMEOUT_S = 10.0
+KEEP_ALIVE_S = 90.0
+"""A connection may be silent for so long, also before or within the head of a request."""
 WRITE_TIMEOUT_S = 60.0
 DRAIN_S = 5.0
 ACCESS_LOG_LEVEL = 6
@@ -57,6 +60,7 @@ class SecureServer:
         server = web.Server(
             self._handle,
             access_log=None,
+            keepalive_timeout=KEEP_ALIVE_S,
             max_line_size=HEADER_BYTES_MAX,
             max_field_size=HEADER_BYTES_MAX,
         )
@@ -129,8 +133,19 @@ class SecureServer:
         await self._gatekeeper.admit(request.method, path, request.headers, certificate)
         query = {name: request.query.getall(name) for name in request.query}
         accept = request.headers.get("Accept", "")
-        body = await request.content.read(BODY_BYTES_MAX) if request.can_read_body else b""
+        body = await _body(request)
         return self._endpoints.answer(Question(request.method, path, query, accept, body))
+
+
+async def _body(request: web.BaseRequest) -> bytes:
+    """A promised body that does not come would else keep one of the few places for requests."""
+    if not request.can_read_body:
+        return b""
+    try:
+        async with asyncio.timeout(BODY_TIMEOUT_S):
+            return await request.content.read(BODY_BYTES_MAX)
+    except TimeoutError:
+        raise Timeout("the body of the request did not come in time") from None
 
 
 def refusal(error: ApiError) -> Reply:

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from stowplan.clock import Clock
 from stowplan.cluster.tls import load_pair
+from stowplan.config import did_you_mean
 from stowplan.errors import InputError
 from stowplan.runtime.certs import self_signed
 from stowplan.runtime.log import Log
@@ -29,6 +30,38 @@ _VERSIONS = {
     "VersionTLS12": ssl.TLSVersion.TLSv1_2,
     "VersionTLS13": ssl.TLSVersion.TLSv1_3,
 }
+_SUITES = frozenset(
+    [
+        "TLS_AES_128_GCM_SHA256",
+        "TLS_AES_256_GCM_SHA384",
+        "TLS_CHACHA20_POLY1305_SHA256",
+        "TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA",
+        "TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA256",
+        "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256",
+        "TLS_ECDHE_ECDSA_WITH_AES_256_CBC_SHA",
+        "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384",
+        "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305",
+        "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256",
+        "TLS_ECDHE_ECDSA_WITH_RC4_128_SHA",
+        "TLS_ECDHE_RSA_WITH_3DES_EDE_CBC_SHA",
+        "TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA",
+        "TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA256",
+        "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",
+        "TLS_ECDHE_RSA_WITH_AES_256_CBC_SHA",
+        "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384",
+        "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305",
+        "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256",
+        "TLS_ECDHE_RSA_WITH_RC4_128_SHA",
+        "TLS_RSA_WITH_3DES_EDE_CBC_SHA",
+        "TLS_RSA_WITH_AES_128_CBC_SHA",
+        "TLS_RSA_WITH_AES_128_CBC_SHA256",
+        "TLS_RSA_WITH_AES_128_GCM_SHA256",
+        "TLS_RSA_WITH_AES_256_CBC_SHA",
+        "TLS_RSA_WITH_AES_256_GCM_SHA384",
+        "TLS_RSA_WITH_RC4_128_SHA",
+    ]
+)
+"""What kube-scheduler takes; the weak ones among them OpenSSL may not have."""
 _PAIR_NAME = "kube-scheduler"
 _ANY_ADDRESS = frozenset({"", "0.0.0.0", "::"})
 
@@ -207,13 +240,19 @@ def _match(by_name: dict[str, ssl.SSLContext], name: str) -> ssl.SSLContext | No
 
 def _limit_ciphers(context: ssl.SSLContext, suites: tuple[str, ...]) -> None:
     """Those of TLS 1.2; the few of TLS 1.3 are always allowed, as in Go."""
+    if unknown := [suite for suite in suites if suite not in _SUITES]:
+        raise InputError(
+            f"Cipher suite {unknown[0]} not supported or doesn't exist",
+            where="--tls-cipher-suites",
+            hint=did_you_mean(unknown[0], _SUITES) or "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",
+        )
     names = [openssl_name(suite) for suite in suites if "_WITH_" in suite]
     try:
         if names:
             context.set_ciphers(":".join(names))
     except ssl.SSLError:
         raise InputError(
-            f"none of these cipher suites can be used: {', '.join(suites)}",
+            f"none of these cipher suites can be used here: {', '.join(suites)}",
             where="--tls-cipher-suites",
             hint="TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",
         ) from None

@@ -13,6 +13,8 @@ from __future__ import annotations
 from operator import attrgetter
 from typing import Any
 
+from msgspec import Struct
+
 from stowplan.errors import InternalError
 from stowplan.objects.node import Node
 from stowplan.objects.pod import Pod, PodSpec
@@ -21,6 +23,9 @@ from stowplan.state.images import ImageTable
 from stowplan.state.node_info import NodeInfo
 from stowplan.state.node_tree import NodeTree
 from stowplan.state.pod_info import NO_LABELS, PodInfo, PodKind, kind_of
+
+# An enum's members are slow to reach through the class.
+_POD_ADDED, _POD_SWAPPED = Change.POD_ADDED, Change.POD_SWAPPED
 
 
 class CacheError(Exception):
@@ -31,12 +36,9 @@ class CacheCorrupted(InternalError):
     """The cluster says something that cannot be: a pod changed its node.  Time to start afresh."""
 
 
-class _PodState:
-    __slots__ = ("assumed", "info")
-
-    def __init__(self, info: PodInfo, *, assumed: bool) -> None:
-        self.info = info
-        self.assumed = assumed
+class _PodState(Struct):
+    info: PodInfo
+    assumed: bool
 
 
 class Cache:
@@ -51,7 +53,8 @@ class Cache:
         self._assumed: dict[str, None] = {}
         self._bound_at_s: dict[str, float] = {}
         """Assumed pods whose binding finished, and when; the earliest first."""
-        self._changes: list[tuple[Change, NodeInfo, Any]] = []
+        self.changes: list[tuple[Change, NodeInfo, Any]] = []
+        """What the node table has not taken yet; whoever lets it grow holds on to memory."""
         self._generation = 0
 
     # -- pods -------------------------------------------------------------------------------
@@ -79,7 +82,7 @@ class Cache:
 
     def assume_pod(self, info: PodInfo) -> None:
         """Count the pod on the node it names, ahead of the cluster's word."""
-        uid = _key(info.pod)
+        uid = info.uid or _key(info.pod)
         if uid in self._pods:
             raise CacheError(f"pod {uid}({info.key}) is in the cache, so can't be assumed")
         self._pods[uid] = _PodState(info, assumed=True)
@@ -184,21 +187,23 @@ class Cache:
 
     def _replace(self, old: PodInfo, new: PodInfo) -> None:
         """The same pod as a newer object."""
-        if new.node_name == old.node_name and new.kind is old.kind:
+        name = new.pod.spec.node_name
+        if name == old.pod.spec.node_name and new.kind is old.kind:
             # The sums stand.
-            node = self.nodes[new.node_name]
+            node = self.nodes[name]
             node.pods[new.uid] = new
-            self._changed(Change.POD_SWAPPED, node, new)
+            self._changed(_POD_SWAPPED, node, new)
         else:
             self._remove_from_node(old)
             self._add_to_node(new)
 
     def _add_to_node(self, info: PodInfo) -> None:
-        node = self.nodes.get(info.node_name)
+        name = info.pod.spec.node_name
+        node = self.nodes.get(name)
         if node is None:
-            node = self.nodes[info.node_name] = NodeInfo(info.node_name)
+            node = self.nodes[name] = NodeInfo(name)
         node.add_pod(info)
-        self._changed(Change.POD_ADDED, node, info)
+        self._changed(_POD_ADDED, node, info)
 
     def _remove_from_node(self, info: PodInfo) -> None:
         node = self.nodes[info.node_name]
@@ -247,18 +252,12 @@ class Cache:
     # -- the node table's feed --------------------------------------------------------------
 
     def _changed(self, change: Change, info: NodeInfo, payload: Any) -> None:
-        self._generation += 1
-        info.generation = self._generation
-        self._changes.append((change, info, payload))
-
-    @property
-    def change_count(self) -> int:
-        """How much there is to take; whoever lets it grow holds on to memory."""
-        return len(self._changes)
+        self._generation = info.generation = self._generation + 1
+        self.changes.append((change, info, payload))
 
     def take_changes(self) -> list[tuple[Change, NodeInfo, Any]]:
         """What changed since the last call, in order."""
-        changes, self._changes = self._changes, []
+        changes, self.changes = self.changes, []
         return changes
 
 
@@ -279,13 +278,14 @@ def _same_kind(known: PodInfo, pod: Pod) -> PodKind:
     before, so a look at identities saves encoding the pod.
     """
     old, new = known.pod, pod
+    was, now, before, after = old.metadata, new.metadata, old.status, new.status
     same = (
-        old.metadata.labels is new.metadata.labels
-        and old.metadata.owner_references is new.metadata.owner_references
-        and old.metadata.deletion_timestamp is new.metadata.deletion_timestamp
+        was.labels is now.labels
+        and was.owner_references is now.owner_references
+        and was.deletion_timestamp is now.deletion_timestamp
         # What a pod that runs was given can be anywhere in its status.
-        and not (old.status.container_statuses or new.status.container_statuses)
-        and not (old.status.resources or new.status.resources)
+        and not (before.container_statuses or after.container_statuses)
+        and not (before.resources or after.resources)
         # Tuples compare by identity first: where everything is shared, nothing is looked at.
         and _shared(old.spec) == _shared(new.spec)
     )

@@ -77,7 +77,7 @@ def recount(info: NodeInfo) -> dict[str, Any]:
     milli_cpu = memory = 0
     for pod in info.pods.values():
         requested.update(pod.kind.running_requests)
-        claims.update(pod.kind.claim_keys)
+        claims.update(pod.claim_keys)
         milli_cpu += pod.kind.nonzero_requests[0]
         memory += pod.kind.nonzero_requests[1]
     return {
@@ -191,7 +191,7 @@ def _pod_table_problems(table: NodeTable, cache: Cache) -> Iterator[str]:
         for info in cache.nodes.values()
         if info.node is not None
         for pod in info.pods.values()
-        for key in pod.kind.claim_keys
+        for key in pod.claim_keys
     )
     if pods.claims != dict(claims):
         yield "the claims in use are others"

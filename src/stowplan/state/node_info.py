@@ -6,11 +6,12 @@ changed into its columns.  Mirrors kube-scheduler's `framework/types.go`, NodeIn
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from stowplan.objects.node import Node, Taint
 from stowplan.objects.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, allocatable
-from stowplan.state.pod_info import NO_LABELS, HostPort, PodInfo
+from stowplan.state.pod_info import NO_LABELS, HostPort, PodInfo, PodKind
 
 _ALWAYS_THERE = frozenset({CPU, MEMORY, EPHEMERAL_STORAGE})
 
@@ -73,35 +74,52 @@ class NodeInfo:
 
     def add_pod(self, pod: PodInfo) -> None:
         self.pods[pod.uid] = pod
-        self._count(pod, 1)
+        self._count(pod.kind, 1)
+        if pod.kind.has_claims:
+            self._count_claims(pod, 1)
 
     def remove_pod(self, pod: PodInfo) -> None:
         """Take off a pod that is on this node (by uid); the sums follow what was counted."""
         known = self.pods.pop(pod.uid, None)
         if known is None:
             raise KeyError(f"no corresponding pod {pod.key} in pods of node {self.name}")
-        self._count(known, -1)
+        self._count(known.kind, -1)
+        if known.kind.has_claims:
+            self._count_claims(known, -1)
 
-    def _count(self, pod: PodInfo, sign: int) -> None:
-        kind = pod.kind
+    def remove_pods(self, pods: Iterable[PodInfo]) -> None:
+        """`remove_pod` for several that are all on this node: replicas are counted together."""
+        kinds: dict[PodKind, int] = {}
+        for pod in pods:
+            known = self.pods.pop(pod.uid)
+            kind = known.kind
+            kinds[kind] = kinds.get(kind, 0) + 1
+            if kind.has_claims:
+                self._count_claims(known, -1)
+        for kind, count in kinds.items():
+            self._count(kind, -count)
+
+    def _count(self, kind: PodKind, times: int) -> None:
         requested = self.requested
         for name, amount in kind.running_requests.items():
-            left = requested.get(name, 0) + sign * amount
+            left = requested.get(name, 0) + times * amount
             if left or name in _ALWAYS_THERE:
                 requested[name] = left
             else:
                 requested.pop(name, None)
         milli_cpu, memory = kind.nonzero_requests
-        self.nonzero_milli_cpu += sign * milli_cpu
-        self.nonzero_memory += sign * memory
+        self.nonzero_milli_cpu += times * milli_cpu
+        self.nonzero_memory += times * memory
         if kind.host_ports:
             # A set, as upstream has it: of two equal entries, removing one frees the port.
-            if sign > 0:
+            if times > 0:
                 self.used_ports.update(kind.host_ports)
             else:
                 self.used_ports.difference_update(kind.host_ports)
-        for key in kind.claim_keys:
-            count = self.claim_refs.get(key, 0) + sign
+
+    def _count_claims(self, pod: PodInfo, times: int) -> None:
+        for key in pod.claim_keys:
+            count = self.claim_refs.get(key, 0) + times
             if count > 0:
                 self.claim_refs[key] = count
             else:
@@ -119,7 +137,8 @@ class NodeInfo:
 
     def clone(self) -> NodeInfo:
         """A copy to try things out on; pods and node are shared, the sums are not."""
-        copy = NodeInfo(self.name)
+        copy = NodeInfo.__new__(NodeInfo)
+        copy.name = self.name
         copy.node, copy.row, copy.generation = self.node, self.row, self.generation
         copy.pods = dict(self.pods)
         copy.allocatable = self.allocatable

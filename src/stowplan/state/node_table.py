@@ -86,6 +86,9 @@ class NodeTable:
         self._log: deque[tuple[int, int]] = deque(maxlen=_LOG_MAX)
         self._log_floor = 0
         self._columns: dict[str, NDArray[Any]] = {}
+        self._cells: dict[str, memoryview] = {}
+        """The same columns for single cells: an array takes twice as long for one."""
+        self._requested_cells: dict[str, memoryview] = {}
         self._allocatable: dict[str, Ints] = {}
         self._requested: dict[str, Ints] = {}
         self._labels: dict[str, LabelColumn] = {}
@@ -162,6 +165,7 @@ class NodeTable:
                 if info is not None:
                     amounts = info.allocatable if columns is self._allocatable else info.requested
                     column[row] = min(amounts.get(resource, 0), AMOUNT_MAX)
+            self._look()
         return column
 
     def info(self, row: int) -> NodeInfo:
@@ -250,7 +254,8 @@ class NodeTable:
         return {log[-1 - n][1] for n in range(count)}
 
     def version_of(self, row: int) -> int:
-        return int(self._columns["row_version"][row])
+        version: int = self._cells["row_version"][row]
+        return version
 
     def is_node_newer_than(self, row: int, node_version: int) -> bool:
         """Whether the row's node object changed after that."""
@@ -276,12 +281,14 @@ class NodeTable:
         if not changes:
             return
         self._tree, self._image_table = cache.tree, cache.images
+        image_version = self._image_table.version
         dirty: dict[int, NodeInfo] = {}
         for change, info, payload in changes:
             row = info.row
             if change is _POD_ADDED:
                 if row >= 0:
-                    self._count_pod(payload, row, 1)
+                    self.pods.add(payload, row)
+                    self.counts.count(payload.kind, row, 1)
                     dirty[row] = info
             elif change is _POD_REMOVED:
                 if row >= 0:
@@ -301,7 +308,7 @@ class NodeTable:
             elif row not in dirty:
                 if change is _NODE_SWAPPED:
                     self._nodes[row] = payload
-                if self._image_versions[row] != self._image_table.version:
+                if self._image_versions[row] != image_version:
                     dirty[row] = info
         for row, info in dirty.items():
             self._write_row(row, info)
@@ -370,10 +377,11 @@ class NodeTable:
         self._labels.clear()
         self.counts.clear()
         before, self.pods = self.pods, PodTable()
+        self.pods.terms_version = before.terms_version + 1
         for sort in TERM_SORTS:
             getattr(self.pods, sort).version = getattr(before, sort).version + 1
         for row in range(size):
-            self._touch(row, node_changed=True)
+            self._touch(row, True)
 
     def _count_pod(self, pod: PodInfo, row: int, sign: int) -> None:
         if sign > 0:
@@ -418,31 +426,31 @@ class NodeTable:
         self._free.append(row)
         self.node_count -= 1
         self._membership += 1
-        self._touch(row, node_changed=True)
+        self._touch(row, True)
 
-    def _touch(self, row: int, *, node_changed: bool) -> None:
-        self.version += 1
-        if len(self._log) == _LOG_MAX:
-            self._log_floor = self._log[0][0]
-        self._log.append((self.version, row))
-        self._columns["row_version"][row] = self.version
+    def _touch(self, row: int, node_changed: bool) -> None:
+        self.version = version = self.version + 1
+        log = self._log
+        if len(log) == _LOG_MAX:
+            self._log_floor = log[0][0]
+        log.append((version, row))
+        self._cells["row_version"][row] = version
         if node_changed:
             self.node_version += 1
-            self._columns["row_node_version"][row] = self.node_version
+            self._cells["row_node_version"][row] = self.node_version
 
     def _write_row(self, row: int, info: NodeInfo) -> None:
         self.rows_written += 1
-        columns, requested = self._columns, info.requested
+        cells, requested = self._cells, info.requested
         if not requested.keys() <= self._requested.keys():
             for name in requested:
                 self._amount_column(self._requested, name)
-        for name, amounts in self._requested.items():
-            amount = requested.get(name, 0)
-            amounts[row] = min(amount, AMOUNT_MAX)
-        columns["nonzero_milli_cpu"][row] = min(info.nonzero_milli_cpu, AMOUNT_MAX)
-        columns["nonzero_memory"][row] = min(info.nonzero_memory, AMOUNT_MAX)
-        columns["pod_count"][row] = len(info.pods)
-        if info.used_ports or len(self.ports):
+        for name, amounts in self._requested_cells.items():
+            amounts[row] = min(requested.get(name, 0), AMOUNT_MAX)
+        cells["nonzero_milli_cpu"][row] = min(info.nonzero_milli_cpu, AMOUNT_MAX)
+        cells["nonzero_memory"][row] = min(info.nonzero_memory, AMOUNT_MAX)
+        cells["pod_count"][row] = len(info.pods)
+        if info.used_ports or self.ports.of_rows:
             self.ports.write(row, frozenset(info.used_ports), self.capacity)
         node = info.node
         assert node is not None, f"{info.name} has a row but no node"
@@ -452,7 +460,7 @@ class NodeTable:
         if self._image_versions[row] != self._image_table.version or changed:
             changed = True
             self._write_images(row, info)
-        self._touch(row, node_changed=changed)
+        self._touch(row, changed)
 
     def _write_node(self, row: int, info: NodeInfo, node: Node) -> None:
         self._nodes[row] = node
@@ -515,6 +523,11 @@ class NodeTable:
         self._zeros = np.zeros(capacity, np.int64)
         self._zeros.setflags(write=False)
         self.capacity = capacity
+        self._look()
+
+    def _look(self) -> None:
+        self._cells = {name: column.data for name, column in self._columns.items()}
+        self._requested_cells = {name: column.data for name, column in self._requested.items()}
 
 
 # An enum's members are slow to reach through the class, and these are asked for at every change.

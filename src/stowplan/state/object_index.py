@@ -27,6 +27,8 @@ class ObjectIndex:
         self._by_struct: dict[type[KubeObject], dict[str, KubeObject]] = {}
         self._versions: dict[type[KubeObject], int] = {}
         self._logs: dict[type[KubeObject], deque[str]] = {}
+        self.change_count = 0
+        """Grows with every change to any object."""
 
     def put(self, obj: KubeObject) -> None:
         struct, key = type(obj), obj.key
@@ -42,11 +44,13 @@ class ObjectIndex:
         if struct not in self._logs:
             self._logs[struct] = deque(maxlen=_LOG_MAX)
         self._logs[struct].append(key)
+        self.change_count += 1
         self._versions[struct] = self._versions.get(struct, 0) + 1
 
     def get(self, struct: type[Object], key: str) -> Object | None:
         """By `namespace/name`, or the name of a cluster-scoped object."""
-        return cast("Object | None", self._by_struct.get(struct, _NONE).get(key))
+        found: Any = self._by_struct.get(struct, _NONE).get(key)
+        return found  # type: ignore[no-any-return]
 
     def all(self, struct: type[Object]) -> Mapping[str, Object]:
         return cast("Mapping[str, Object]", self._by_struct.get(struct, _NONE))

@@ -1,19 +1,21 @@
 """PodInfo: a pod with everything scheduling derives from it, shared between replicas.
 
-Replicas differ in name and uid and in little else.  What plugins read of a pod (requests, parsed
-selectors, terms, ports) hangs on its `PodKind`, which all pods with the same scheduling-relevant
-content share: a thousand replicas are parsed once, and anything kept "per kind of pod" is kept
-once.  Kinds are held weakly: the last pod takes its kind with it.
+Replicas differ in name and uid, in the names of their claims, and in little else.  What plugins
+read of a pod (requests, parsed selectors, terms, ports) hangs on its `PodKind`, which all pods with
+the same scheduling-relevant content share: a thousand replicas are parsed once, and anything kept
+"per kind of pod" is kept once.  Kinds are held weakly: the last pod takes its kind with it.
 """
 
 from __future__ import annotations
 
-from functools import cached_property
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
 from weakref import WeakValueDictionary
 
 import msgspec
+from msgspec.structs import replace
 
+from stowplan.objects.base import ObjectMeta
 from stowplan.objects.labels import EVERYTHING, NOTHING, Selector, SelectorError, compile_selector
 from stowplan.objects.node_selector import RequiredNodeAffinity, required_node_affinity
 from stowplan.objects.pod import (
@@ -26,9 +28,13 @@ from stowplan.objects.pod import (
     Volume,
 )
 from stowplan.objects.resources import (
+    CPU,
+    MEMORY,
     fit_score_requests,
+    needs_no_defaults,
     pod_nonzero_requests,
     pod_requests,
+    tells_amounts,
 )
 
 NO_LABELS: dict[str, str] = {}
@@ -83,59 +89,124 @@ class Term:
         return in_namespace and self.selector.matches(labels)
 
 
+Value = TypeVar("Value")
+
+
+class Lazy(Generic[Value]):
+    """An attribute worked out when first read, as by `cached_property` but without its lock.
+
+    Where no two pods are alike, each has a kind of its own, and the lock is half of the work.
+    """
+
+    def __init__(self, work: Callable[[Any], Value]) -> None:
+        self._work = work
+        self._name = work.__name__
+        self.__doc__ = work.__doc__
+
+    def __get__(self, owner: Any, _: type) -> Value:
+        value = owner.__dict__[self._name] = self._work(owner)
+        return value
+
+
+class PodTraits:
+    """What a pod is like, apart from how much it asks for.
+
+    Kinds of pods that differ in nothing else share it: what is worked out from the rest of the
+    pod is kept here, once for all of them.
+    """
+
+    __slots__ = ("__weakref__", "kept")
+
+    def __init__(self) -> None:
+        self.kept: dict[Any, Any] = {}
+
+
 class PodKind:
     """What replicas of one workload share.  Never changes once made."""
 
-    __slots__ = ("__dict__", "__weakref__", "labels", "namespace", "pod", "terminating")
+    __slots__ = (
+        "__dict__",
+        "__weakref__",
+        "has_claims",
+        "has_pod_affinity",
+        "labels",
+        "namespace",
+        "pod",
+        "priority",
+        "terminating",
+        "volumes",
+    )
 
     def __init__(self, pod: Pod) -> None:
         self.pod = pod
-        """Any one pod of this kind: read its spec, never its name."""
+        """Any one pod of this kind: read its spec, never its name nor those of its claims."""
         self.namespace: str = pod.metadata.namespace
         self.labels: dict[str, str] = pod.metadata.labels or NO_LABELS
         self.terminating = pod.metadata.deletion_timestamp is not None
+        spec = pod.spec
+        self.priority = spec.priority or 0
+        self.volumes = _volumes_that_count(spec.volumes) if spec.volumes else ()
+        """Volumes of a sort that scheduling looks at; not secrets, config maps and the like."""
+        self.has_claims = bool(self.volumes) and any(map(_is_for_claim, self.volumes))
+        """Whether pods of this kind have claims; which ones, each of them says for itself."""
+        affinity = spec.affinity
+        self.has_pod_affinity = affinity is not None and (
+            affinity.pod_affinity is not None or affinity.pod_anti_affinity is not None
+        )
+        """Whether any podAffinity or podAntiAffinity stanza is there, even an empty one."""
 
     @property
     def spec(self) -> PodSpec:
         return self.pod.spec
 
-    @cached_property
+    @Lazy
     def kept(self) -> dict[Any, Any]:
         """Where the framework keeps what it worked out for this kind."""
         return {}
 
-    @cached_property
-    def priority(self) -> int:
-        return self.pod.spec.priority or 0
+    @Lazy
+    def traits(self) -> PodTraits:
+        key = _traits_key(self.pod)
+        traits = _traits.get(key)
+        if traits is None:
+            traits = _traits[key] = PodTraits()
+        return traits
 
-    @cached_property
+    @Lazy
     def requests(self) -> dict[str, int]:
         """What the pod asks for before it runs: milli-cpu, bytes, counts."""
         return pod_requests(self.pod, use_status=False)
 
-    @cached_property
+    @Lazy
     def running_requests(self) -> dict[str, int]:
         """What it takes up on its node, a resize in progress included."""
+        if not tells_amounts(self.pod.status):
+            return self.requests
         return pod_requests(self.pod, use_status=True)
 
-    @cached_property
+    @Lazy
     def nonzero_requests(self) -> tuple[int, int]:
         """Milli-cpu and memory on its node, with defaults where nothing is requested."""
+        if self.pod.spec.resources is None and not tells_amounts(self.pod.status):
+            requests = self.fit_score_requests
+            return requests.get(CPU, 0), requests.get(MEMORY, 0)
         return pod_nonzero_requests(self.pod, use_status=True)
 
-    @cached_property
+    @Lazy
     def fit_score_requests(self) -> dict[str, int]:
+        if self.pod.spec.resources is None and needs_no_defaults(self.pod):
+            return self.requests
         return fit_score_requests(self.pod)
 
-    @cached_property
+    @Lazy
     def tolerations(self) -> tuple[Toleration, ...]:
         return tuple(self.pod.spec.tolerations or ())
 
-    @cached_property
+    @Lazy
     def required_node_affinity(self) -> RequiredNodeAffinity:
         return required_node_affinity(self.pod)
 
-    @cached_property
+    @Lazy
     def host_ports(self) -> tuple[HostPort, ...]:
         """Of app containers and sidecars; ordinary init containers hold no port for long."""
         spec = self.pod.spec
@@ -147,32 +218,11 @@ class PodKind:
             if port.host_port > 0
         )
 
-    @cached_property
-    def volumes(self) -> tuple[Volume, ...]:
-        """Volumes of a sort that scheduling looks at; not secrets, config maps and the like."""
-        volumes = self.pod.spec.volumes or ()
-        return tuple(volume for volume in volumes if volume != Volume(name=volume.name))
-
-    @cached_property
-    def claim_keys(self) -> tuple[str, ...]:
-        """`namespace/claim` of every persistentVolumeClaim volume."""
-        return tuple(
-            f"{self.namespace}/{volume.persistent_volume_claim.claim_name}"
-            for volume in self.volumes
-            if volume.persistent_volume_claim is not None
-        )
-
     @property
     def _affinity(self) -> Affinity:
         return self.pod.spec.affinity or _NO_AFFINITY
 
-    @cached_property
-    def has_pod_affinity(self) -> bool:
-        """Whether any podAffinity or podAntiAffinity stanza is there, even an empty one."""
-        affinity = self._affinity
-        return affinity.pod_affinity is not None or affinity.pod_anti_affinity is not None
-
-    @cached_property
+    @Lazy
     def affinity_error(self) -> str:
         """Why a term could not be parsed; empty when all could."""
         for stanza in (self._affinity.pod_affinity, self._affinity.pod_anti_affinity):
@@ -183,24 +233,32 @@ class PodKind:
                     return str(error)
         return ""
 
-    @cached_property
+    @Lazy
     def required_affinity(self) -> tuple[Term, ...]:
         return _or_none(_required, self._affinity.pod_affinity, self.namespace)
 
-    @cached_property
+    @Lazy
     def required_anti_affinity(self) -> tuple[Term, ...]:
         return _or_none(_required, self._affinity.pod_anti_affinity, self.namespace)
 
-    @cached_property
+    @Lazy
     def preferred_affinity(self) -> tuple[Term, ...]:
         return _or_none(_preferred, self._affinity.pod_affinity, self.namespace)
 
-    @cached_property
+    @Lazy
     def preferred_anti_affinity(self) -> tuple[Term, ...]:
         return _or_none(_preferred, self._affinity.pod_anti_affinity, self.namespace)
 
 
 _NO_AFFINITY = Affinity()
+
+
+def _volumes_that_count(volumes: list[Volume]) -> tuple[Volume, ...]:
+    return tuple(volume for volume in volumes if volume != Volume(name=volume.name))
+
+
+def _is_for_claim(volume: Volume) -> bool:
+    return volume.persistent_volume_claim is not None or volume.ephemeral is not None
 
 
 def _term(term: PodAffinityTerm, namespace: str, weight: int = 0) -> Term:
@@ -235,7 +293,7 @@ def _or_none(parse: Any, stanza: PodAffinity | None, namespace: str) -> tuple[Te
 class PodInfo:
     """One pod and its kind."""
 
-    __slots__ = ("key", "kind", "pod", "uid")
+    __slots__ = ("claims", "key", "kind", "pod", "uid")
 
     def __init__(self, pod: Pod, kind: PodKind | None = None) -> None:
         metadata = pod.metadata
@@ -243,6 +301,8 @@ class PodInfo:
         self.kind = kind or kind_of(pod)
         self.uid: str = metadata.uid
         self.key = f"{metadata.namespace}/{metadata.name}"
+        self.claims: tuple[Any, ...] | None = None
+        """What the volume plugins worked out about its claims, once they have."""
 
     @property
     def priority(self) -> int:
@@ -252,31 +312,75 @@ class PodInfo:
     def node_name(self) -> str:
         return self.pod.spec.node_name
 
+    @property
+    def claim_keys(self) -> list[str]:
+        """`namespace/claim` of every persistentVolumeClaim volume."""
+        if not self.kind.has_claims:
+            return []
+        return [
+            f"{self.kind.namespace}/{volume.persistent_volume_claim.claim_name}"
+            for volume in self.pod.spec.volumes or ()
+            if volume.persistent_volume_claim is not None
+        ]
+
     def __repr__(self) -> str:
         return f"PodInfo({self.key})"
 
 
 _kinds: WeakValueDictionary[tuple[Any, ...], PodKind] = WeakValueDictionary()
+_traits: WeakValueDictionary[tuple[Any, ...], PodTraits] = WeakValueDictionary()
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
 def kind_of(pod: Pod) -> PodKind:
     """The shared kind of this pod, made on first sight."""
     metadata, spec, status = pod.metadata, pod.spec, pod.status
-    if spec.node_name:
-        spec = msgspec.structs.replace(spec, node_name="")
-    controller = metadata.controller()
+    if spec.volumes:
+        spec = replace(spec, node_name="", volumes=[_unnamed(v) for v in spec.volumes])
+    elif spec.node_name:
+        spec = replace(spec, node_name="")
     key = (
         metadata.namespace,
         metadata.deletion_timestamp is not None,
         _encode((metadata.labels, spec)),
-        (controller.api_version, controller.kind, controller.name) if controller else None,
+        _controller_key(metadata),
         _resize_key(pod) if status.container_statuses or status.resources else b"",
     )
     kind = _kinds.get(key)
     if kind is None:
         kind = _kinds[key] = PodKind(pod)
     return kind
+
+
+def _traits_key(pod: Pod) -> tuple[Any, ...]:
+    metadata, spec = pod.metadata, pod.spec
+    spec = replace(
+        spec,
+        node_name="",
+        resources=None,
+        containers=[replace(c, resources=None) for c in spec.containers or ()],
+        init_containers=[replace(c, resources=None) for c in spec.init_containers or ()],
+        volumes=[_unnamed(volume) for volume in spec.volumes or ()],
+    )
+    return (
+        metadata.namespace,
+        metadata.deletion_timestamp is not None,
+        _encode((metadata.labels, spec)),
+        _controller_key(metadata),
+    )
+
+
+def _unnamed(volume: Volume) -> Volume:
+    """The volume, whatever claim it is for."""
+    claim = volume.persistent_volume_claim
+    if claim is None:
+        return volume
+    return replace(volume, persistent_volume_claim=replace(claim, claim_name=""))
+
+
+def _controller_key(metadata: ObjectMeta) -> tuple[str, str, str] | None:
+    controller = metadata.controller() if metadata.owner_references else None
+    return (controller.api_version, controller.kind, controller.name) if controller else None
 
 
 def kind_count() -> int:
@@ -308,6 +412,7 @@ __all__ = [
     "HostPort",
     "PodInfo",
     "PodKind",
+    "PodTraits",
     "Term",
     "kind_count",
     "kind_of",

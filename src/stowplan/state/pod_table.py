@@ -86,6 +86,8 @@ class PodTable:
         self.required_affinity = TermUse()
         self.preferred_affinity = TermUse()
         self.preferred_anti_affinity = TermUse()
+        self.terms_version = 0
+        """Grows when a pod that carries terms comes or goes."""
         self.claims: dict[str, int] = {}
         """`namespace/claim` -> pods on nodes that mount it."""
 
@@ -114,9 +116,13 @@ class PodTable:
             self._rows = np.concatenate([self._rows, np.full(slot, -1, np.int32)])
         self._slot_of[pod.uid] = slot
         self._rows[slot] = row
-        self._kind_slots[slot] = self._take_kind(pod.kind)
-        for key in pod.kind.claim_keys:
-            self.claims[key] = self.claims.get(key, 0) + 1
+        kind = pod.kind
+        self._kind_slots[slot] = self._take_kind(kind)
+        if kind.has_pod_affinity:
+            self.terms_version += 1
+        if kind.has_claims:
+            for key in pod.claim_keys:
+                self.claims[key] = self.claims.get(key, 0) + 1
 
     def remove(self, pod: PodInfo) -> bool:
         slot = self._slot_of.pop(pod.uid, None)
@@ -125,7 +131,9 @@ class PodTable:
         self._kind_slots[slot] = self._rows[slot] = -1
         self._free.append(slot)
         self._drop_kind(pod.kind)
-        for key in pod.kind.claim_keys:
+        if pod.kind.has_pod_affinity:
+            self.terms_version += 1
+        for key in pod.claim_keys:
             count = self.claims.get(key, 0) - 1
             if count > 0:
                 self.claims[key] = count

@@ -16,15 +16,12 @@ _NONE: frozenset[HostPort] = frozenset()
 
 
 class PortColumns:
-    __slots__ = ("_masks", "_of_row")
+    __slots__ = ("_masks", "of_rows")
 
     def __init__(self) -> None:
         self._masks: dict[tuple[str, int], dict[str, Mask]] = {}
         """(protocol, port) -> ip -> rows"""
-        self._of_row: dict[int, frozenset[HostPort]] = {}
-
-    def __len__(self) -> int:
-        return len(self._masks)
+        self.of_rows: dict[int, frozenset[HostPort]] = {}
 
     def used(self, ip: str, protocol: str, port: int, size: int) -> Mask | None:
         """Rows where this host port is taken; None when no node uses it at all."""
@@ -40,7 +37,7 @@ class PortColumns:
         return taken
 
     def of_row(self, row: int) -> frozenset[HostPort]:
-        return self._of_row.get(row, _NONE)
+        return self.of_rows.get(row, _NONE)
 
     def write(self, row: int, ports: frozenset[HostPort], capacity: int) -> None:
         before = self.of_row(row)
@@ -54,9 +51,9 @@ class PortColumns:
                 by_ip[ip] = np.zeros(capacity, np.bool_)
             by_ip[ip][row] = True
         if ports:
-            self._of_row[row] = ports
+            self.of_rows[row] = ports
         else:
-            self._of_row.pop(row, None)
+            self.of_rows.pop(row, None)
 
     def _clear(self, ip: str, port: tuple[str, int], row: int) -> None:
         by_ip = self._masks[port]
@@ -75,4 +72,4 @@ class PortColumns:
 
     def clear(self) -> None:
         self._masks.clear()
-        self._of_row.clear()
+        self.of_rows.clear()

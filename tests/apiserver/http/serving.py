@@ -14,6 +14,7 @@ import aiohttp
 
 from stowplan.apiserver.grouping import GroupedStore
 from stowplan.apiserver.http import Api, Authenticator, HttpServer
+from stowplan.apiserver.http.connections import Connections
 from stowplan.apiserver.store import Store
 from stowplan.clock import VirtualClock
 from tests.apiserver.things import START_S
@@ -86,13 +87,22 @@ class Served:
             yield Events(response)
 
     @asynccontextmanager
-    async def socket(self) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
-        """For what no decent client would send."""
-        reader, writer = await asyncio.open_connection(self.server.host, self.server.port)
+    async def socket(
+        self, limit: int = 2**16
+    ) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+        """For what no decent client would send.  Reads some `limit` ahead of who reads from it."""
+        reader, writer = await asyncio.open_connection(
+            self.server.host, self.server.port, limit=limit
+        )
         try:
             yield reader, writer
         finally:
             writer.close()
+
+    @property
+    def connections(self) -> Connections:
+        assert self.server._connections is not None
+        return self.server._connections
 
     async def close(self) -> None:
         self.store.end_watches()

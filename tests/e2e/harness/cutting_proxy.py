@@ -25,11 +25,17 @@ class CuttingProxy:
         self.port: int = self._listener.getsockname()[1]
         self._lock = threading.Lock()
         self._carriers: dict[_Pair, threading.Thread] = {}
+        self._swallows = False
         self._acceptor = threading.Thread(target=self._accept, daemon=True)
         self._acceptor.start()
 
+    def swallow_answers(self) -> None:
+        """From now on requests pass and answers do not, until the connections are cut."""
+        self._swallows = True
+
     def cut(self) -> int:
         """Reset every connection there is, and say how many there were."""
+        self._swallows = False
         with self._lock:
             carriers = dict(self._carriers)
             for pair in carriers:
@@ -65,7 +71,7 @@ class CuttingProxy:
 
     def _carry(self, pair: _Pair) -> None:
         with contextlib.suppress(OSError):
-            _copy_both_ways(pair)
+            self._copy_both_ways(pair)
         with self._lock:
             # Under the lock: a socket that `cut` shuts down is still the one it means.
             del self._carriers[pair]
@@ -73,20 +79,20 @@ class CuttingProxy:
                 end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_ON_CLOSE)
                 end.close()
 
-
-def _copy_both_ways(pair: _Pair) -> None:
-    others = {pair[0]: pair[1], pair[1]: pair[0]}
-    with selectors.DefaultSelector() as selector:
-        for end in pair:
-            selector.register(end, selectors.EVENT_READ)
-        while True:
-            for key, _ in selector.select():
-                source = key.fileobj
-                assert isinstance(source, socket.socket)
-                data = source.recv(CHUNK_BYTES)
-                if not data:
-                    return
-                others[source].sendall(data)
+    def _copy_both_ways(self, pair: _Pair) -> None:
+        client, server = pair
+        with selectors.DefaultSelector() as selector:
+            for end in pair:
+                selector.register(end, selectors.EVENT_READ)
+            while True:
+                for key, _ in selector.select():
+                    data = key.fileobj.recv(CHUNK_BYTES)  # type: ignore[union-attr]
+                    if not data:
+                        return
+                    if key.fileobj is client:
+                        server.sendall(data)
+                    elif not self._swallows:
+                        client.sendall(data)
 
 
 def _shut_down(pair: _Pair) -> None:

@@ -17,7 +17,7 @@ Data = dict[str, Any]
 MANIFEST = Path(__file__).parents[3] / "deploy" / "stowplan.yaml"
 KINDS = ("ClusterRole", "Role", "ClusterRoleBinding", "RoleBinding")
 
-ENDPOINTS = ("/metrics", "/metrics/*", "/configz", "/debug/*")
+ENDPOINTS = ("/metrics", "/metrics/*", "/configz", "/flagz", "/statusz", "/debug/*")
 
 
 def manifest() -> list[Data]:

@@ -19,6 +19,7 @@ from stowplan.apiserver.http.auth import Authenticator
 from stowplan.apiserver.http.documents import document_at, health
 from stowplan.apiserver.http.encoding import Encoder
 from stowplan.apiserver.http.exchange import Exchange, Reply, as_yaml, reply
+from stowplan.apiserver.http.held import Held
 from stowplan.apiserver.http.mutations import Mutations, no_machine
 from stowplan.apiserver.http.negotiation import JSON
 from stowplan.apiserver.http.options import is_true, watch_query
@@ -58,6 +59,8 @@ class Api:
         self._encoder = Encoder(clock)
         self._reads = Reads(grouped.store, self._encoder)
         self._mutations = Mutations(grouped, self._encoder, clock)
+        self.held = Held(clock)
+        """What clients make this server keep; `server` counts the answers that it sends."""
         self._requests = 0
         self._watches = 0
 
@@ -69,7 +72,7 @@ class Api:
             answer = health(request.path, self._is_ready)
             if answer is None:
                 user = self._authenticator.authenticate(request.headers)
-                exchange = Exchange(request, user)
+                exchange = Exchange(request, user, self.held)
                 target = parse_path(request.path)
                 if isinstance(target, Target) and _is_watch(exchange, target):
                     return await self._watch(exchange, target)
@@ -179,6 +182,10 @@ def _is_watch(exchange: Exchange, target: Target) -> bool:
     return is_true(exchange.query, "watch")
 
 
+def refused(request: web.BaseRequest, error: ApiError) -> web.Response:
+    return _response(request, _refusal(error))
+
+
 def _refusal(error: ApiError) -> Reply:
     answer = reply(failure(error), error.code)
     headers = dict(answer.headers)
@@ -193,7 +200,8 @@ def _response(request: web.BaseRequest, answer: Reply) -> web.Response:
     response = web.Response(body=answer.body, status=answer.code, headers=answer.headers)
     for warning in answer.warnings:
         response.headers.add("Warning", f'299 - "{_quoted(warning)}"')
-    if answer.code in (408, 413, 504) and request.can_read_body and not request.content.is_eof():
+    unread = request.can_read_body and not request.content.is_eof()
+    if unread and answer.code in (408, 413, 429, 504):
         # The rest of the body is not read, so the connection is of no more use.
         response.force_close()
     return response

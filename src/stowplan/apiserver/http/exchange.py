@@ -15,6 +15,7 @@ from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
 from stowplan.apiserver.http.auth import User
+from stowplan.apiserver.http.held import Held, Hold
 from stowplan.apiserver.http.negotiation import (
     JSON,
     YAML,
@@ -53,10 +54,11 @@ def reply(data: Any, code: int = 200) -> Reply:
 class Exchange:
     """A request as handlers see it."""
 
-    __slots__ = ("_request", "method", "path", "query", "user", "wanted")
+    __slots__ = ("_held", "_request", "method", "path", "query", "user", "wanted")
 
-    def __init__(self, request: web.BaseRequest, user: User) -> None:
+    def __init__(self, request: web.BaseRequest, user: User, held: Held) -> None:
         self._request = request
+        self._held = held
         self.user = user
         self.method = request.method
         self.path = request.path
@@ -77,7 +79,7 @@ class Exchange:
 
     async def body(self) -> Any:
         """The body as JSON data; None when there is none."""
-        raw = await read_body(self._request)
+        raw = await read_body(self._request, self._held)
         if not raw:
             return None
         media_type = media_type_of(self.content_type)
@@ -86,7 +88,7 @@ class Exchange:
         return decode_body(raw, media_type)
 
     async def patch_body(self, patch_type: str) -> Any:
-        raw = await read_body(self._request)
+        raw = await read_body(self._request, self._held)
         # kubectl labels an apply as YAML and sends JSON, which reads much faster.
         if patch_type != "apply" or raw.lstrip()[:1] == b"{":
             return decode_json(raw)
@@ -102,7 +104,7 @@ class Exchange:
 _NO_QUERY: Query = {}
 
 
-async def read_body(request: web.BaseRequest) -> bytes:
+async def read_body(request: web.BaseRequest, held: Held) -> bytes:
     length = request.content_length
     if length is not None and length > BODY_BYTES_MAX:
         raise too_large(BODY_BYTES_MAX)
@@ -113,20 +115,22 @@ async def read_body(request: web.BaseRequest) -> bytes:
         request.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
     try:
         async with asyncio.timeout(BODY_TIMEOUT_S):
-            return await _read(request)
+            with held.hold(request.transport) as hold:
+                return await _read(request, hold)
     except TimeoutError:
         raise Timeout("Timeout: request did not complete within the allotted timeout") from None
     except (web.RequestPayloadError, HttpProcessingError) as error:
         raise BadRequest(f"the body of the request cannot be read: {error}") from None
 
 
-async def _read(request: web.BaseRequest) -> bytes:
+async def _read(request: web.BaseRequest, hold: Hold) -> bytes:
     chunks: list[bytes] = []
     size = 0
     while chunk := await request.content.readany():
         size += len(chunk)
         if size > BODY_BYTES_MAX:
             raise too_large(BODY_BYTES_MAX)
+        hold.grow(len(chunk))
         chunks.append(chunk)
     return b"".join(chunks)
 

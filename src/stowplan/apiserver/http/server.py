@@ -1,7 +1,8 @@
 """The socket: aiohttp's own HTTP server under `app.Api`, without its routing.
 
 One connection is one task of the event loop.  A client that goes away ends its request; one that
-does not read its answer is cut off after a while.
+does not read its answer is cut off after a while (`sending`), as is one that does not come to the
+point (`connections`).
 """
 
 from __future__ import annotations
@@ -13,12 +14,13 @@ import ssl
 
 from aiohttp import web
 
-from stowplan.apiserver.http.app import Api
-from stowplan.errors import InputError
+from stowplan.apiserver.http.app import Api, refused
+from stowplan.apiserver.http.connections import HEAD_TIMEOUT_S, Connection, Connections
+from stowplan.apiserver.http.sending import send
+from stowplan.errors import InputError, TooManyRequests
 
-WRITE_TIMEOUT_S = 60.0
 KEEP_ALIVE_S = 90.0
-"""A connection may be silent for so long, also before or within the head of a request."""
+"""A connection may be silent for so long between two requests."""
 LINGER_S = 2.0
 """For the rest of a body that was refused to come in: a client that is cut off while it sends may
 never see the answer."""
@@ -35,7 +37,9 @@ class HttpServer:
         self.port = port
         self._api = api
         self._ssl_context = ssl_context
-        self._runner: web.ServerRunner | None = None
+        self._connections: Connections | None = None
+        self._listening: asyncio.Server | None = None
+        self._looking: asyncio.Task[None] | None = None
 
     @property
     def url(self) -> str:
@@ -45,50 +49,52 @@ class HttpServer:
         return f"{scheme}://{f'[{host}]' if ':' in host else host}:{self.port}"
 
     async def start(self) -> None:
-        server = web.Server(
+        loop = asyncio.get_running_loop()
+        self._connections = Connections(
             self._handle,
             access_log=None,
-            handler_cancellation=True,
             keepalive_timeout=KEEP_ALIVE_S,
             lingering_time=LINGER_S,
             max_line_size=HEADER_BYTES_MAX,
             max_field_size=HEADER_BYTES_MAX,
         )
-        self._runner = web.ServerRunner(
-            server, handle_signals=False, shutdown_timeout=SHUTDOWN_TIMEOUT_S
-        )
-        await self._runner.setup()
-        site = web.TCPSite(
-            self._runner,
-            self.host,
-            self.port,
-            ssl_context=self._ssl_context,
-            backlog=BACKLOG,
-        )
         try:
-            await site.start()
+            self._listening = await loop.create_server(
+                self._connections,
+                self.host,
+                self.port,
+                ssl=self._ssl_context,
+                ssl_handshake_timeout=HEAD_TIMEOUT_S if self._ssl_context is not None else None,
+                backlog=BACKLOG,
+            )
         except OSError as error:
-            await self._runner.cleanup()
             raise _cannot_listen(self.host, self.port, error) from None
+        self._looking = loop.create_task(self._connections.look())
         # Port 0 asked for any; say which one it is.
-        self.port = int(self._runner.addresses[0][1])
+        self.port = int(self._listening.sockets[0].getsockname()[1])
 
     async def stop(self) -> None:
-        if self._runner is not None:
-            await self._runner.cleanup()
+        if self._listening is None or self._connections is None or self._looking is None:
+            return
+        self._listening.close()
+        self._looking.cancel()
+        self._connections.pre_shutdown()
+        await self._connections.shutdown(SHUTDOWN_TIMEOUT_S)
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        response = await self._api.handle(request)
-        if response.prepared:
-            return response
-        try:
-            async with asyncio.timeout(WRITE_TIMEOUT_S):
-                await response.prepare(request)
-                await response.write_eof()
-        except TimeoutError:
-            if request.transport is not None:
-                request.transport.abort()
-        return response
+        connection = request.protocol
+        assert isinstance(connection, Connection)
+        with connection.answering():
+            response = await self._api.handle(request)
+            if not isinstance(response, web.Response):
+                return response
+            try:
+                return await send(request, response, self._api.held)
+            except TooManyRequests as error:
+                return refused(request, error)
+            except ConnectionError:
+                # aiohttp finds out by itself, in the same way, and says nothing.
+                return response
 
 
 def _cannot_listen(host: str, port: int, error: OSError) -> InputError:

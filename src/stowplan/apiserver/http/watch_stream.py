@@ -1,8 +1,9 @@
 """A watch as a chunked answer: one JSON object per change, until somebody has enough.
 
 Events come from the store in the middle of somebody else's write, so they only go into a buffer
-there; the request's own task encodes and sends them.  The buffer is bounded: a client that does
-not keep up loses its watch and comes back with a new list, and nobody waits for it.
+there; the request's own task encodes and sends them.  The buffer is bounded, and so is the time in
+which some of it must be read: a client that does not keep up loses its watch and comes back with a
+new list, and nobody waits for it.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from stowplan.apiserver.http.encoding import Encoder, encode
 from stowplan.apiserver.http.negotiation import Shape, Wanted
 from stowplan.apiserver.http.options import WatchQuery
 from stowplan.apiserver.http.resources import Resource
+from stowplan.apiserver.http.sending import WRITE_TIMEOUT_S
 from stowplan.apiserver.http.status import failure
 from stowplan.apiserver.store import Store
 from stowplan.apiserver.watches import Seen
@@ -134,7 +136,8 @@ class WatchStream:
         while True:
             while self._buffer:
                 self._sending = True
-                await response.write(self._take())
+                async with asyncio.timeout(WRITE_TIMEOUT_S):
+                    await response.write(self._take())
                 self._sending = False
                 await asyncio.sleep(0)
             if self._ended:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stowplan.framework.status import Rows, Scores, Verdict
+from stowplan.framework.status import NodeMask, Rows, Scores, Verdict
 from stowplan.state.node_table import NodeTable
 
 Item = TypeVar("Item", bound=np.generic)
@@ -24,9 +25,17 @@ def row_count(nodes: NodeTable, rows: Rows | slice) -> int:
     return len(rows)
 
 
-def all_passed(reason: str, nodes: NodeTable, rows: Rows | slice) -> Verdict:
-    count = row_count(nodes, rows)
-    return Verdict((reason,), np.zeros(count, np.uint32), np.zeros(count, np.bool_))
+def all_passed(reasons: tuple[str, ...], nodes: NodeTable, rows: Rows | slice) -> Verdict:
+    why, final = _nothing(row_count(nodes, rows))
+    return Verdict(reasons, why, final, all_passed=True)
+
+
+@lru_cache(maxsize=8)
+def _nothing(count: int) -> tuple[NDArray[np.uint32], NodeMask]:
+    why, final = np.zeros(count, np.uint32), np.zeros(count, np.bool_)
+    why.setflags(write=False)
+    final.setflags(write=False)
+    return why, final
 
 
 def all_zero(nodes: NodeTable, rows: Rows | slice) -> Scores:

@@ -8,16 +8,12 @@ resources against each other, is the same for all.  Mirrors kube-scheduler's
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stowplan.framework.status import MAX_NODE_SCORE, Scores
-from stowplan.plugins._shared.capacity import Capacity, Floats
-
-Amounts = NDArray[Any]
-"""float64, or int64 where float64 would not be exact."""
+from stowplan.plugins._shared.room import Amounts, Floats, Room
 
 _MAX_SHAPE_SCORE = 10
 
@@ -28,8 +24,8 @@ class Strategy(Protocol):
 
     def rate(self, requested: int, capacity: int) -> int: ...
 
-    def rates(self, requested: Amounts, capacity: Amounts) -> Amounts:
-        """May use `requested` for the answer."""
+    def rates(self, room: Room, amount: int) -> Amounts:
+        """With `amount` on top of what is used; an array of its own."""
 
 
 class LeastAllocated:
@@ -39,9 +35,9 @@ class LeastAllocated:
         free = capacity - requested
         return free * MAX_NODE_SCORE // capacity if free > 0 else 0
 
-    def rates(self, requested: Amounts, capacity: Amounts) -> Amounts:
-        free = np.subtract(capacity, requested, out=requested)
-        return _percent(np.maximum(free, 0, out=free), capacity)
+    def rates(self, room: Room, amount: int) -> Amounts:
+        rated = _percent(room.free - amount, room.capacity)
+        return np.maximum(rated, 0, out=rated) if amount > room.least_free else rated
 
 
 class MostAllocated:
@@ -50,8 +46,8 @@ class MostAllocated:
     def rate(self, requested: int, capacity: int) -> int:
         return requested * MAX_NODE_SCORE // capacity if requested < capacity else MAX_NODE_SCORE
 
-    def rates(self, requested: Amounts, capacity: Amounts) -> Amounts:
-        return _percent(np.minimum(requested, capacity, out=requested), capacity)
+    def rates(self, room: Room, amount: int) -> Amounts:
+        return _percent(_requested(room, amount), room.capacity)
 
 
 class RequestedToCapacityRatio:
@@ -68,8 +64,8 @@ class RequestedToCapacityRatio:
         percent = requested * 100 // capacity if requested < capacity else 100
         return self._scores[percent]
 
-    def rates(self, requested: Amounts, capacity: Amounts) -> Amounts:
-        percent = _percent(np.minimum(requested, capacity, out=requested), capacity)
+    def rates(self, room: Room, amount: int) -> Amounts:
+        percent = _percent(_requested(room, amount), room.capacity)
         rated: Amounts = self._table[percent.astype(np.intp)]
         return rated
 
@@ -93,17 +89,14 @@ def score_at(shape: Sequence[tuple[int, int]], percent: int) -> int:
     return low
 
 
-def weigh_many(
-    strategy: Strategy, parts: Sequence[tuple[int, Amounts, Capacity]], count: int
-) -> Scores:
-    """The weighted mean of (weight, requested, capacity), over what each node has."""
+def weigh_many(strategy: Strategy, parts: Sequence[tuple[int, int, Room]], count: int) -> Scores:
+    """The weighted mean over (weight, amount, room) of what each node has."""
     total: Floats | None = None
     fixed_weight = 0
     weights: Amounts | None = None
-    for weight, requested, capacity in parts:
-        amounts = capacity.amounts if capacity.whole is None else capacity.whole
-        rated = strategy.rates(requested, amounts)
-        counted = capacity.present
+    for weight, amount, room in parts:
+        rated = strategy.rates(room, amount)
+        counted = room.present
         if not strategy.counts_zero:
             counted = rated > 0 if counted is None else counted & (rated > 0)
         if counted is None:
@@ -130,6 +123,11 @@ def weigh_many(
     if not strategy.counts_zero:
         total += 0.5
     return total.astype(np.int64)
+
+
+def _requested(room: Room, amount: int) -> Amounts:
+    requested: Amounts = room.used + amount
+    return np.minimum(requested, room.capacity, out=requested)
 
 
 def _percent(part: Amounts, whole: Amounts) -> Amounts:

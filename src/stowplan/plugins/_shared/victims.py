@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import inf
+from operator import attrgetter
 from typing import Any
 
 from stowplan.framework.cycle import Cycle
@@ -17,12 +18,15 @@ from stowplan.objects.labels import Selector, compile_selector
 from stowplan.objects.times import parse_time
 from stowplan.objects.workloads import PodDisruptionBudget
 from stowplan.state.node_info import NodeInfo
-from stowplan.state.pod_info import PodInfo
+from stowplan.state.pod_info import PodInfo, PodKind
 
 NO_VICTIMS = "No preemption victims found for incoming pod"
 
 _PRIORITY_OFFSET = 2**31
 """Makes every priority positive, so that more victims always weigh more."""
+
+
+_victims, _rank = attrgetter("victims"), attrgetter("rank")
 
 
 class Candidate:
@@ -75,14 +79,18 @@ def select_victims(
     budgets: Sequence[PodDisruptionBudget],
 ) -> Candidate | Status:
     """The fewest, least important pods of this node without which `pod` fits; or why not."""
-    lower = [other for other in node.pods.values() if other.priority < pod.priority]
+    priority = pod.kind.priority
+    lower = [other for other in node.pods.values() if other.kind.priority < priority]
     if not lower:
         return unresolvable(NO_VICTIMS)
     trial, trial_node = cycle.clone(), node.clone()
     try:
-        for other in lower:
-            trial_node.remove_pod(other)
-            framework.remove_pod(trial, pod, other, trial_node)
+        if framework.has_extensions(trial):
+            for other in lower:
+                trial_node.remove_pod(other)
+                framework.remove_pod(trial, pod, other, trial_node)
+        else:
+            trial_node.remove_pods(lower)
         status = framework.filter_one_with_nominated(trial, pod, trial_node)
         if status is not None:
             return status
@@ -102,14 +110,21 @@ def _reprieve(
     """Put pods back one by one, those that budgets protect first, as long as `pod` still fits."""
     lower = sorted(lower, key=importance)
     violating, others = split_by_budget(lower, budgets)
+    are_alike = not framework.has_extensions(cycle)
+    refused: set[PodKind] = set()
 
     def stays(other: PodInfo) -> bool:
+        if other.kind in refused:
+            return False  # A replica of it had to go, and nothing has changed since.
         node.add_pod(other)
         framework.add_pod(cycle, pod, other, node)
         if framework.filter_one_with_nominated(cycle, pod, node) is None:
+            refused.clear()
             return True
         node.remove_pod(other)
         framework.remove_pod(cycle, pod, other, node)
+        if are_alike and not other.kind.has_claims:
+            refused.add(other.kind)
         return False
 
     victims: list[PodInfo] = []
@@ -160,5 +175,4 @@ def _protects(budget: PodDisruptionBudget, selector: Selector, pod: PodInfo) -> 
 
 def pick_candidate(candidates: Sequence[Candidate]) -> Candidate | None:
     """The node whose victims hurt least."""
-    with_victims = [candidate for candidate in candidates if candidate.victims]
-    return min(with_victims, key=lambda candidate: candidate.rank, default=None)
+    return min(filter(_victims, candidates), key=_rank, default=None)

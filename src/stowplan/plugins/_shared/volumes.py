@@ -21,7 +21,6 @@ SELECTED_NODE = "volume.kubernetes.io/selected-node"
 WAIT_FOR_FIRST_CONSUMER = "WaitForFirstConsumer"
 
 _BETA_CLASS = "volume.beta.kubernetes.io/storage-class"
-_KEPT = "claims of the pod"
 
 
 class ClaimUse(NamedTuple):
@@ -47,13 +46,10 @@ def claim_uses(pod: Pod) -> Iterator[ClaimUse]:
 
 
 def claims_of(pod: PodInfo) -> tuple[ClaimUse, ...]:
-    """The same, kept for all pods of the kind unless a claim has the pod's own name in it."""
-    kept = pod.kind.kept
-    found: tuple[ClaimUse, ...] | None = kept.get(_KEPT)
+    """The same, kept with the pod."""
+    found = pod.claims
     if found is None:
-        found = tuple(claim_uses(pod.pod))
-        if not any(use.is_ephemeral for use in found):
-            kept[_KEPT] = found
+        found = pod.claims = tuple(claim_uses(pod.pod))
     return found
 
 

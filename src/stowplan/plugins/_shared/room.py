@@ -1,0 +1,173 @@
+"""What nodes have of a resource, what is taken of it and what is left, as numbers to reckon with.
+
+Where no two pods are alike in size, filters and scores go over all nodes for every pod, and
+always over the same columns.  Kept here, as floats, and brought up to date where rows changed; with
+the least that any node has left, which mostly tells without looking that a pod fits everywhere.
+NodeResourcesFit and NodeResourcesBalancedAllocation share the rooms of a node table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stowplan.framework.status import NodeMask, Rows
+from stowplan.objects.quantity import INT64_MAX
+from stowplan.objects.resources import CPU, MEMORY, PODS
+from stowplan.state.node_info import NodeInfo
+from stowplan.state.node_table import AMOUNT_MAX, NodeTable
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Amounts = NDArray[Any]
+"""float64, or int64 where float64 would not be exact."""
+
+_EXACT_MAX = 2**46
+"""Below it a hundredfold is a whole number that float64 holds, so `floor(100 * a / b)` is exact."""
+_FEW = 8
+"""Up to so many changes are followed one by one."""
+_ROOMS_MAX = 64
+
+
+@dataclass(slots=True)
+class Room:
+    """Of one resource, per row."""
+
+    capacity: Amounts
+    """1 where the node has nothing of the resource, so that one can divide."""
+    used: Amounts
+    free: Amounts
+    """Below 0 where more is used than there is."""
+    present: NodeMask | None
+    """Where the node has some of it; None: everywhere."""
+    least_capacity: int
+    """Of all nodes the smallest: who asks for no more, no node is too small for."""
+    least_free: int
+    """No node has less left; it may be that none has so little."""
+
+    def at(self, rows: Rows | slice) -> Room:
+        if isinstance(rows, slice):
+            return self
+        return Room(
+            self.capacity[rows],
+            self.used[rows],
+            self.free[rows],
+            None if self.present is None else self.present[rows],
+            self.least_capacity,
+            self.least_free,
+        )
+
+
+class _Followed(NamedTuple):
+    """A room with views of its columns for single cells."""
+
+    room: Room
+    resource: str
+    read: Callable[[NodeInfo], int] | None
+    """What is taken on a node, if it is not what pods request."""
+    total_at: memoryview
+    used_at: memoryview
+    free_at: memoryview
+
+
+class Rooms:
+    """The rooms of one node table, by resource."""
+
+    def __init__(self, nodes: NodeTable) -> None:
+        self._nodes = nodes
+        self._seen = -1
+        self._seen_nodes = (-1, -1)
+        self._requested: dict[str, Room] = {}
+        self._scored: dict[str, Room] = {}
+        self._followed: list[_Followed] = []
+
+    def of(self, resource: str) -> Room:
+        """What requests take, and leave; of `pods`, how many there are."""
+        if self._seen != self._nodes.version:
+            self._follow()
+        return self._requested.get(resource) or self._make(resource, self._requested)
+
+    def by_score(self, resource: str) -> Room:
+        """With the defaults that scores count for containers without requests."""
+        if self._seen != self._nodes.version:
+            self._follow()
+        return self._scored.get(resource) or self._make(resource, self._scored)
+
+    def _follow(self) -> None:
+        nodes = self._nodes
+        few = nodes.few_rows_newer_than(self._seen, _FEW)
+        seen_nodes = nodes.node_version, nodes.size
+        self._seen = nodes.version
+        if few is None or seen_nodes != self._seen_nodes:
+            self._seen_nodes = seen_nodes
+            self._forget()
+            return
+        for row in few:
+            info = nodes.info(row)
+            requested = info.requested
+            for room, resource, read, total_at, used_at, free_at in self._followed:
+                used = requested.get(resource, 0) if read is None else read(info)
+                used_at[row] = used = min(used, AMOUNT_MAX)
+                free_at[row] = free = total_at[row] - used
+                if free < room.least_free:
+                    room.least_free = free
+
+    def _forget(self) -> None:
+        self._requested.clear()
+        self._scored.clear()
+        self._followed.clear()
+
+    def _make(self, resource: str, rooms: dict[str, Room]) -> Room:
+        if len(self._followed) == _ROOMS_MAX:
+            self._forget()
+        nodes = self._nodes
+        totals, used, read = nodes.allocatable(resource).copy(), nodes.requested(resource), None
+        if resource == PODS:
+            used, read = nodes.pod_count, _pod_count
+        elif rooms is self._scored and resource == CPU:
+            used, read = nodes.nonzero_milli_cpu, _milli_cpu
+        elif rooms is self._scored and resource == MEMORY:
+            used, read = nodes.nonzero_memory, _memory
+        room = rooms[resource] = _room(totals, used)
+        views = totals.data, room.used.data, room.free.data
+        self._followed.append(_Followed(room, resource, read, *views))
+        return room
+
+
+def _pod_count(node: NodeInfo) -> int:
+    return len(node.pods)
+
+
+def _milli_cpu(node: NodeInfo) -> int:
+    return node.nonzero_milli_cpu
+
+
+def _memory(node: NodeInfo) -> int:
+    return node.nonzero_memory
+
+
+def _room(totals: Ints, used: Ints) -> Room:
+    present, free = totals > 0, totals - used
+    capacity = np.where(present, totals, 1)
+    dtype = np.int64 if capacity.max(initial=0) >= _EXACT_MAX else np.float64
+    return Room(
+        capacity.astype(dtype),
+        used.astype(dtype),
+        free.astype(dtype),
+        None if present.all() else present,
+        int(totals.min(initial=INT64_MAX)),
+        int(free.min(initial=INT64_MAX)),
+    )
+
+
+_of_tables: WeakKeyDictionary[NodeTable, Rooms] = WeakKeyDictionary()
+
+
+def rooms_of(nodes: NodeTable) -> Rooms:
+    """The one `Rooms` of this table."""
+    return _of_tables.setdefault(nodes, Rooms(nodes))
