@@ -1,7 +1,7 @@
 """Half an hour of churn on one `stowplan up`, and whether its memory stays flat.
 
-Pods of several sorts, jobs and nodes come and go at a steady rate.  After a first third, in which
-everything that is kept fills up, the memory may not grow any more.
+Pods of several sorts, jobs and nodes come and go at a steady rate.  In the first half everything
+that is kept fills up; in the second the memory may not grow any more.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from tests.load.target import Up
 MIB = 2**20
 SAMPLE_S = 2.0
 GROWTH_MAX = 0.05
-"""Of the memory, from the end of the first third to the end.  Some of what is bounded takes longer
-to fill; one pod that is forgotten in each life would be six times as much."""
+"""Of the memory, in the second half.  Something bounded may still be filling up; one pod that is
+forgotten in each life would be four times as much."""
 CONNECTIONS = 32
 LIVING_MAX = 300
 EVENTS = 50_000
@@ -45,13 +45,13 @@ class Result:
 
     @property
     def settled(self) -> list[Sample]:
-        """The last two thirds."""
+        """The second half."""
         end_s = self.samples[-1][0]
-        return [sample for sample in self.samples if sample[0] >= end_s / 3]
+        return [sample for sample in self.samples if sample[0] >= end_s / 2]
 
     @property
     def growth(self) -> float:
-        """Over the last two thirds, as a share of the memory, by the line that fits best."""
+        """In the second half, as a share of the memory, by the line that fits best."""
         settled = self.settled
         mean = sum(size for _, size in settled) / len(settled)
         return slope(settled) * (settled[-1][0] - settled[0][0]) / mean
@@ -178,7 +178,7 @@ def _show(result: Result) -> None:
         ("lives", counts),
         ("failures", str(len(result.failures))),
         ("memory at first", f"{result.samples[0][1] / MIB:.0f} MiB"),
-        ("memory in the last two thirds", f"{min(settled):.0f} to {max(settled):.0f} MiB"),
+        ("memory in the second half", f"{min(settled):.0f} to {max(settled):.0f} MiB"),
         ("growth there", f"{result.growth:+.1%} of it: {verdict}"),
     ):
         print(f"  {name:<30}{value}")

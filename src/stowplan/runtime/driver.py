@@ -81,11 +81,11 @@ WATCHED: tuple[tuple[Kind, ListOptions], ...] = (
     (POD, UNFINISHED),
 )
 
-CYCLES_PER_TURN = 64
+CYCLES_PER_TURN = 128
 """Decisions before others (the API server in this process, timers) get their chance."""
 
 
-CYCLES_PER_BATCH = 32
+CYCLES_PER_BATCH = 64
 """Decisions whose effects are sent together."""
 
 

@@ -14,7 +14,6 @@ those rows only.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Collection, Hashable
 from typing import TYPE_CHECKING, Any
 
@@ -83,8 +82,8 @@ class NodeTable:
         self._feature_index: dict[frozenset[str], int] = {}
         self._nodes: list[Node | None] = []
         self._free: list[int] = []
-        self._log: deque[tuple[int, int]] = deque(maxlen=_LOG_MAX)
-        self._log_floor = 0
+        self._log = [0] * _LOG_MAX
+        """Each version changed one row: which, for the last versions, round and round."""
         self._columns: dict[str, NDArray[Any]] = {}
         self._cells: dict[str, memoryview] = {}
         """The same columns for single cells: an array takes twice as long for one."""
@@ -232,26 +231,24 @@ class NodeTable:
         """Rows changed after `version`, each once."""
         if version >= self.version:
             return _NO_ROWS
-        if version < self._log_floor:
+        if version < 0 or self.version - version > _LOG_MAX:
             changed: Rows = np.flatnonzero(self.row_version > version)
             return changed
-        recent = set()
-        for at, row in reversed(self._log):
-            if at <= version:
-                break
-            recent.add(row)
+        log = self._log
+        recent = {log[at % _LOG_MAX] for at in range(version + 1, self.version + 1)}
         return np.array(sorted(recent), np.intp)
 
     def few_rows_newer_than(self, version: int, count_max: int) -> Collection[int] | None:
-        """The same as plain numbers, if there are no more changes than that; else None."""
-        count = self.version - version
-        if count > count_max or version < self._log_floor:
+        """The same as plain numbers, if there are no more changes than that; else None.
+
+        Below 0 is before everything: who has seen nothing has to look at all rows.
+        """
+        latest, log = self.version, self._log
+        if version < 0 or latest - version > count_max:
             return None
-        log = self._log
-        if count == 1:
-            return (log[-1][1],)
-        # Every change has its own version, so the last ones of the log are these.
-        return {log[-1 - n][1] for n in range(count)}
+        if latest - version == 1:
+            return (log[latest % _LOG_MAX],)
+        return {log[at % _LOG_MAX] for at in range(version + 1, latest + 1)}
 
     def version_of(self, row: int) -> int:
         version: int = self._cells["row_version"][row]
@@ -430,10 +427,7 @@ class NodeTable:
 
     def _touch(self, row: int, node_changed: bool) -> None:
         self.version = version = self.version + 1
-        log = self._log
-        if len(log) == _LOG_MAX:
-            self._log_floor = log[0][0]
-        log.append((version, row))
+        self._log[version % _LOG_MAX] = row
         self._cells["row_version"][row] = version
         if node_changed:
             self.node_version += 1

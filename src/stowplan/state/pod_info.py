@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
-from weakref import WeakValueDictionary
+from weakref import WeakValueDictionary, ref
 
 import msgspec
 from msgspec.structs import replace
@@ -333,7 +333,36 @@ _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
 def kind_of(pod: Pod) -> PodKind:
-    """The shared kind of this pod, made on first sight."""
+    """The shared kind of this pod, made on first sight.
+
+    Replicas of a cluster in this process share their spec with the pod before: then a look at
+    the labels saves encoding it.
+    """
+    global _latest
+    metadata, status = pod.metadata, pod.status
+    plain = not (
+        metadata.owner_references
+        or metadata.deletion_timestamp
+        or status.container_statuses
+        or status.resources
+    )
+    spec, namespace, labels, latest = _latest
+    if plain and pod.spec is spec and metadata.labels == labels and metadata.namespace == namespace:
+        known = latest()
+        if known is not None:
+            return known
+    kind = _kind_by_content(pod)
+    if plain:
+        _latest = pod.spec, metadata.namespace, metadata.labels, ref(kind)
+    return kind
+
+
+_latest: tuple[PodSpec | None, str, dict[str, str] | None, Callable[[], PodKind | None]]
+_latest = None, "", None, lambda: None
+"""Spec, namespace, labels and kind of a pod without owner, seen last."""
+
+
+def _kind_by_content(pod: Pod) -> PodKind:
     metadata, spec, status = pod.metadata, pod.spec, pod.status
     if spec.volumes:
         spec = replace(spec, node_name="", volumes=[_unnamed(v) for v in spec.volumes])
