@@ -334,3 +334,36 @@ def test_rows_changed_long_ago_are_still_told() -> None:
 
     assert changed.tolist() == list(range(7))
     assert np.array_equal(cluster.table.rows_newer_than(cluster.table.version), [])
+
+
+def test_rows_without_a_node_have_no_numbers_of_lists_that_are_gone() -> None:
+    """Found by the soak: nodes whose taints are all different come and go, and some rows stay free.
+
+    Once the lists are numbered anew there are fewer of them, and whoever looks at all rows at once
+    must not look beyond.
+    """
+    cache, table = Cache(), NodeTable()
+
+    def come(name: str, serial: int) -> Node:
+        taint = {"key": "candidate", "value": str(serial), "effect": "NoSchedule"}
+        made = node(name, taints=[taint], status={"declaredFeatures": [f"F{serial}"]})
+        cache.add_node(made)
+        table.refresh(cache)
+        return made
+
+    first = [come(f"first-{number}", number) for number in range(20)]
+    for gone in first[5:]:
+        cache.remove_node(gone.metadata.name)
+    table.refresh(cache)
+    renumbered = 0
+    for serial in range(100, 400):
+        lists = table.taint_lists
+        made = come("passing", serial)
+        renumbered += table.taint_lists is not lists
+        assert table.taint_list.max() < len(table.taint_lists)
+        assert table.feature_list.max() < len(table.feature_lists)
+        cache.remove_node(made.metadata.name)
+        table.refresh(cache)
+
+    assert renumbered
+    assert table_problems(table, cache) == []

@@ -507,7 +507,10 @@ class Framework:
         started_s = recorder.now() if cycle.sampled else 0.0
         try:
             if hasattr(plugin, "score_nodes"):
-                scores = plugin.score_nodes(cycle, pod, cycle.nodes, rows)
+                size = cycle.nodes.size
+                # All rows: columns need no picking from.
+                where = slice(0, size) if len(rows) == size else rows
+                scores = plugin.score_nodes(cycle, pod, cycle.nodes, where)
             else:
                 scores = score_one_by_one(cycle, pod, plugin, rows)
             normalizing = True
@@ -528,7 +531,8 @@ _GO_ON = PreFilterVerdict(None)
 
 
 def _checked(plugin: str, scores: Scores) -> Scores:
-    if len(scores) and (scores.min() < 0 or scores.max() > MAX_NODE_SCORE):
+    # Seen as unsigned, one below 0 is far above the highest.
+    if len(scores) and np.maximum.reduce(scores.view(np.uint64)) > MAX_NODE_SCORE:
         wrong = scores[(scores < 0) | (scores > MAX_NODE_SCORE)][0]
         raise PluginFailed(
             plugin,

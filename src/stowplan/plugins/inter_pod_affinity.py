@@ -138,14 +138,14 @@ class InterPodAffinity:
                 label, counts = pairs.per_value(nodes, key)
                 bits = (counts > 0).view(np.uint8) * bit
                 by_key[key] = label, (by_key[key][1] | bits if key in by_key else bits)
-        why: Bits | None = None
+        count = row_count(nodes, rows)
+        if not any(_concerns_a_node(bits, label, nodes) for label, bits in by_key.values()):
+            return Verdict(_REASONS, np.zeros(count, np.uint32), np.zeros(count, np.bool_), True)
+        why: Bits = np.zeros(count, np.uint8)
         for label, bits in by_key.values():
-            found = bits[label.ids[rows]]
-            why = found if why is None else why | found
-        if why is None:
-            why = np.zeros(row_count(nodes, rows), np.uint8)
+            why |= bits[label.ids[rows]]
         # Of several reasons only the first is given: the lowest bit.
-        why = why & -why
+        why &= -why
         return Verdict(_REASONS, why.astype(np.uint32), why == _AFFINITY)
 
     def add_pod(self, cycle: Cycle, pod: PodInfo, added: PodInfo, node: NodeInfo) -> None:
@@ -231,6 +231,18 @@ class InterPodAffinity:
     ) -> Scores:
         if not len(scores):
             return scores
+        by_key: dict[str, tuple[LabelColumn, Scores]] = cycle.data.get(self._score_key, {})
+        if len(by_key) == 1 and len(rows) == nodes.node_count:
+            [(label, per_value)] = by_key.values()
+            if 4 * len(per_value) < len(scores):
+                # All nodes, in few domains: what the highest and the lowest make of each of them.
+                present = label.present(nodes.alive, nodes.node_version)
+                normal = self._normal(np.where(present, per_value, per_value[present][0]))
+                return normal[label.ids[rows]]
+        return self._normal(scores)
+
+    @staticmethod
+    def _normal(scores: Scores) -> Scores:
         lowest = int(scores.min())
         spread = int(scores.max()) - lowest
         if spread == 0:
@@ -407,6 +419,11 @@ class _FilterState:
         return all(self.affinity.at(key, labels[key]) > 0 for key in keys) or (
             self.is_first_of_its_sort
         )
+
+
+def _concerns_a_node(bits: Bits, label: LabelColumn, nodes: NodeTable) -> bool:
+    """Whether a bit is set for a value that a node has, or for lacking one."""
+    return bool(bits[label.present(nodes.alive, nodes.node_version)].any())
 
 
 def _shares(above: Scores, spread: int) -> Scores:

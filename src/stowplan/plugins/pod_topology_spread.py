@@ -366,7 +366,12 @@ def _turned_round(scores: Scores) -> Scores:
     highest = int(scores.max(initial=0))
     if highest == 0:
         return np.full(len(scores), MAX_NODE_SCORE, np.int64)
-    turned: Scores = (highest + int(scores.min()) - scores) * MAX_NODE_SCORE // highest
+    lowest = int(scores.min())
+    if highest - lowest < len(scores):
+        # Cheaper for each score there can be than for each node.
+        possible = np.arange(highest, lowest - 1, -1) * MAX_NODE_SCORE // highest
+        return possible[scores - lowest]
+    turned: Scores = (highest + lowest - scores) * MAX_NODE_SCORE // highest
     return turned
 
 

@@ -188,7 +188,8 @@ class Cache:
     def _replace(self, old: PodInfo, new: PodInfo) -> None:
         """The same pod as a newer object."""
         name = new.pod.spec.node_name
-        if name == old.pod.spec.node_name and new.kind is old.kind:
+        same = name == old.pod.spec.node_name and new.kind is old.kind
+        if same and (not new.kind.has_claims or new.claim_keys == old.claim_keys):
             # The sums stand.
             node = self.nodes[name]
             node.pods[new.uid] = new

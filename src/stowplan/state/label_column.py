@@ -15,7 +15,7 @@ ABSENT = -1
 
 
 class LabelColumn:
-    __slots__ = ("_ids", "_index", "_size", "key", "values", "version")
+    __slots__ = ("_ids", "_index", "_present", "_seen", "_size", "key", "values", "version")
 
     def __init__(self, key: str, capacity: int) -> None:
         self.key = key
@@ -26,11 +26,24 @@ class LabelColumn:
         self._size = 0
         self.version = 0
         """Grows whenever a node's value changes."""
+        self._present: NDArray[np.bool_] = np.zeros(0, np.bool_)
+        self._seen = -1
 
     @property
     def ids(self) -> NDArray[np.intp]:
         """Per row the number of its value in `values`, ABSENT where the node lacks the key."""
         return self._ids[: self._size]
+
+    def present(self, alive: NDArray[np.bool_], node_version: int) -> NDArray[np.bool_]:
+        """Per value whether a node has it, and in one slot more whether a node lacks the key.
+
+        `alive` and the version of the nodes are the table's.
+        """
+        if self._seen != node_version:
+            self._present = np.zeros(len(self.values) + 1, np.bool_)
+            self._present[self.ids[alive]] = True
+            self._seen = node_version
+        return self._present
 
     def id_of(self, value: str) -> int:
         return self._index.get(value, ABSENT)

@@ -497,6 +497,8 @@ class NodeTable:
         """Forget the lists that no node has any more; whoever knew the numbers sees new lists."""
         self.taint_lists, self.feature_lists = [], []
         self._taint_index, self._feature_index = {}, {}
+        # Rows without a node too: whoever looks at all rows at once looks these up as well.
+        self._columns["taint_list"][:] = self._columns["feature_list"][:] = 0
         for row, node in enumerate(self._nodes):
             if node is not None:
                 self._write_lists(row, node)
