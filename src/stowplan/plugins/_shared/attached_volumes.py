@@ -39,6 +39,9 @@ from stowplan.state.pod_info import PodInfo
 
 NO_LIMIT = 2**62
 
+_FEW_ROWS = 8
+"""Up to so many changed rows are found without making an array of them."""
+
 Ints = NDArray[np.int64]
 Links = dict[str, dict[str, None]]
 """Name -> names that hang on it, in the order they came."""
@@ -102,7 +105,9 @@ class AttachedVolumes:
         while len(self._names) < table.size:
             self._names.append("")
             self._pods.append({})
-        for row in table.rows_newer_than(self._table_version).tolist():
+        few = table.few_rows_newer_than(self._table_version, _FEW_ROWS)
+        rows = table.rows_newer_than(self._table_version).tolist() if few is None else few
+        for row in rows:
             self._follow_row(row)
         self._table_version = table.version
 
