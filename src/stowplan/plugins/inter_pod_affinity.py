@@ -277,18 +277,20 @@ class InterPodAffinity:
         kind = self._kinds.of(pod)
         if kind.affinity_error:
             return Hint.QUEUE
+        liked, disliked = kind.required_affinity, kind.required_anti_affinity
         if new is None:
             assert old is not None, "an event without an object"
             theirs = self._kinds.of(old).required_anti_affinity
-            helps = _match_all(kind.required_anti_affinity, old) or _match_all(theirs, pod)
+            helps = _match_all(disliked, old) or _match_all(theirs, pod)
         elif old is None:
-            helps = _match_all(kind.required_affinity, new)
+            helps = _match_all(liked, new)
         else:
-            liked = kind.required_affinity
-            disliked = kind.required_anti_affinity
             helps = (not _match_all(liked, old) and _match_all(liked, new)) or (
                 _match_all(disliked, old) and not _match_all(disliked, new)
             )
+        if not helps and old is not None and _match_all(liked, pod):
+            # With the last pod that it wants to be near, it becomes the first of its sort.
+            helps = _match_all(liked, old) and (new is None or not _match_all(liked, new))
         return Hint.QUEUE if helps else Hint.SKIP
 
     def _after_node_change(self, pod: Pod, old: Node | None, new: Node) -> Hint:
@@ -307,6 +309,9 @@ class InterPodAffinity:
         liked = {term.topology_key for term in kind.required_affinity}
         disliked = {term.topology_key for term in kind.required_anti_affinity}
         disliked |= {query.topology_key for query in against}
+        if _match_all(kind.required_affinity, pod):
+            # The pods that it wants to be near may be in no domain any more.
+            disliked |= liked
         helps = any(key in after and before.get(key) != after[key] for key in liked) or any(
             key in before and before[key] != after.get(key) for key in disliked
         )
