@@ -39,7 +39,7 @@ class QuantityError(ValueError):
     """The text is no quantity; says which text, and what one looks like."""
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=8192)
 def parse_quantity(quantity: Quantity) -> int:
     """The quantity in nanos.  Finer amounts are rounded up, away from zero: who asks gets some.
 

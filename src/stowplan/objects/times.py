@@ -20,7 +20,7 @@ class TimeError(ValueError):
     """The text is no timestamp; says which text, and what one looks like."""
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=8192)
 def parse_time(text: str) -> float:
     """
     >>> parse_time("1970-01-02T00:00:00.5Z"), parse_time("1970-01-01T01:00:00+01:00")
