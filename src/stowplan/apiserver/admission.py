@@ -32,8 +32,8 @@ from stowplan.objects.workloads import PriorityClass, RuntimeClass
 DEFAULT_CLASS_ANNOTATION = "storageclass.kubernetes.io/is-default-class"
 ZONE_LABEL = "topology.kubernetes.io/zone"
 REGION_LABEL = "topology.kubernetes.io/region"
-SPECS_MAX = 4096
-LABELS_MAX = 16384
+SPECS_MAX = 1024
+LABELS_MAX = 1024
 
 ADMITTED = frozenset({PersistentVolumeClaim, PriorityClass})
 """The kinds that `admit_object` may change or refuse."""
