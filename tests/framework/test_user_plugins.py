@@ -153,3 +153,27 @@ def test_a_pod_that_cannot_be_ordered_comes_last_and_stops_nobody() -> None:
 
     assert [name for name, _ in cluster.binds][-1] == "odd"
     assert {name for name, _ in cluster.binds} == {"a", "b", "odd"}
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        {"score_node": lambda *_: 50.0, "signature": lambda *_: ()},
+        {"score_node": lambda *_: 50.0},
+        {"score_nodes": lambda self, cycle, pod, nodes, rows: np.full(nodes.size, 50.0)[rows]},
+        {
+            "score_nodes": lambda self, cycle, pod, nodes, rows: np.full(
+                nodes.size, 50, dtype=np.int32
+            )[rows]
+        },
+    ],
+    ids=["kept fractions", "fractions", "an array of fractions", "small numbers"],
+)
+def test_scores_may_be_numbers_of_any_sort(members: dict[str, Any]) -> None:
+    members = {"score_node": lambda *_: 50, **members}
+    cluster = Cluster(*(node(f"node-{n}") for n in range(3)), plugins=[make_plugin("M", **members)])
+
+    for n in range(3):
+        cluster.add(pod(f"web-{n}"))
+
+    assert all(cluster.node_of(f"web-{n}") for n in range(3))

@@ -41,14 +41,9 @@ def reserve(framework: Framework, cycle: Cycle, pod: PodInfo, node: str) -> Stat
     label = "Error"
     try:
         status = _reserve(framework, plugins, cycle, pod, node)
-        if status is None:
-            framework.reserve_s.append(recorder.now() - started_s)
-            return None
-        label = status.code.label
-    except BaseException:
+        label = SUCCESS if status is None else status.code.label
+    finally:
         recorder.point("Reserve", framework.profile, label, recorder.now() - started_s)
-        raise
-    recorder.point("Reserve", framework.profile, label, recorder.now() - started_s)
     return status
 
 

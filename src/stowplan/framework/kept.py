@@ -185,7 +185,8 @@ class _Layer:
         if not raw_at:
             raw_at = self._raw_at = tuple(self.raw[s.name].data for s in self.plugins.scores)
         for (name, weight, _, rate), column in zip(self.plugins.scores, raw_at, strict=True):
-            score = rate(cycle, pod, info)
+            # As an array would take it, should a user's plugin give a fraction.
+            score = int(rate(cycle, pod, info))
             if recorder is not None:
                 started_s = _note(recorder, name, "Score", started_s)
             column[row] = score

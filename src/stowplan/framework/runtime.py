@@ -531,8 +531,7 @@ _GO_ON = PreFilterVerdict(None)
 
 
 def _checked(plugin: str, scores: Scores) -> Scores:
-    # Seen as unsigned, one below 0 is far above the highest.
-    if len(scores) and np.maximum.reduce(scores.view(np.uint64)) > MAX_NODE_SCORE:
+    if len(scores) and (scores.min() < 0 or scores.max() > MAX_NODE_SCORE):
         wrong = scores[(scores < 0) | (scores > MAX_NODE_SCORE)][0]
         raise PluginFailed(
             plugin,
