@@ -10,7 +10,7 @@ from stowplan.errors import AlreadyExists, BadRequest, Forbidden, Invalid, NotFo
 from stowplan.objects.api import Bind, Create
 from stowplan.objects.base import ObjectMeta
 from stowplan.objects.kinds import JOB, NAMESPACE, NODE, POD, PRIORITY_CLASS
-from stowplan.objects.pod import Pod, PodStatus
+from stowplan.objects.pod import Pod, PodStatus, PVCVolumeSource, Volume
 from stowplan.objects.workloads import Job, JobSpec
 from tests.apiserver.things import (
     START,
@@ -19,6 +19,7 @@ from tests.apiserver.things import (
     create_pod,
     data,
     delete,
+    exists,
     get_pod,
     make_pod,
     names,
@@ -252,3 +253,36 @@ def test_pods_of_one_template_share_their_spec_in_memory() -> None:
     assert made[0].spec is made[1].spec is made[2].spec
     bind(store, "p0")
     assert get_pod(store, "p0").spec.containers is made[1].spec.containers
+
+
+def with_claim(name: str, claim: str, volume: str = "data") -> Pod:
+    volumes = [Volume(name=volume, persistent_volume_claim=PVCVolumeSource(claim_name=claim))]
+    return make_pod(name, volumes=volumes)
+
+
+def test_pods_of_one_template_with_claims_of_their_own_share_the_rest() -> None:
+    store = new_store()
+
+    made = [create(store, POD, with_claim(f"p{n}", f"claim-{n}")) for n in range(3)]
+    without = create_pod(store, "without")
+
+    assert [pod.spec.volumes[0].persistent_volume_claim.claim_name for pod in made] == [
+        "claim-0",
+        "claim-1",
+        "claim-2",
+    ]
+    assert made[0].spec.containers is made[2].spec.containers is without.spec.containers
+    assert made[0].spec.tolerations is made[2].spec.tolerations
+    assert without.spec.volumes is None
+    fresh = create(new_store(), POD, with_claim("p2", "claim-2"))
+    assert fresh.spec == made[2].spec, "the same as if it had come first"
+
+
+def test_volumes_are_checked_though_the_rest_is_known() -> None:
+    store = new_store()
+    create(store, POD, with_claim("good", "claim"))
+
+    with pytest.raises(Invalid, match=r"spec\.volumes\[0\]\.name: Invalid value: \"Bad_Name\""):
+        create(store, POD, with_claim("bad", "claim", volume="Bad_Name"))
+
+    assert not exists(store, POD, "bad")

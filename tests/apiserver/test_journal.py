@@ -7,18 +7,20 @@ import signal
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from stowplan.apiserver.grouping import GroupedStore
 from stowplan.apiserver.journal import FILE_NAME, SqliteJournal
 from stowplan.apiserver.store import Store
 from stowplan.clock import VirtualClock
 from stowplan.cluster.port import ListOptions
 from stowplan.errors import Gone, InputError, Unavailable
-from stowplan.objects.api import Create
+from stowplan.objects.api import Create, Get
 from stowplan.objects.base import KubeObject, ObjectMeta, OwnerReference
 from stowplan.objects.kinds import KINDS, POD, SERVICE
 from stowplan.objects.pod import Pod
@@ -217,6 +219,23 @@ def test_a_full_disk_refuses_writes_and_shows_nothing_it_did_not_keep(tmp_path: 
     assert names(open_store(tmp_path)[0], POD) == ["before"]
 
 
+def test_a_read_in_the_middle_of_a_group_does_not_hide_what_was_lost(tmp_path: Path) -> None:
+    """It commits what came before; if that fails, those before it must hear of it too."""
+    store, journal = open_store(tmp_path)
+    turns: list[Callable[[], None]] = []
+    grouped = GroupedStore(store, turns.append)
+    journal._connection.execute("PRAGMA query_only=1")
+    answers: list[object] = []
+    grouped.call(Create(POD, "default", make_pod("a")), answers.append)
+    grouped.call(Get(POD, "default", "a"), answers.append)
+
+    turns.pop()()
+
+    assert [type(answer) for answer in answers] == [Unavailable, Unavailable]
+    assert names(store, POD) == []
+    journal.close()
+
+
 def test_undoing_also_undoes_deletes_changes_and_owners(tmp_path: Path) -> None:
     store, journal = open_store(tmp_path)
     service = create(store, SERVICE, Service(metadata=ObjectMeta(name="s")))
@@ -328,12 +347,14 @@ def test_a_kind_that_is_not_known_is_refused(tmp_path: Path) -> None:
 
 CHILD = """
 import sys
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from stowplan.apiserver.grouping import GroupedStore
 from stowplan.apiserver.journal import SqliteJournal
 from stowplan.apiserver.store import Store
 from stowplan.clock import VirtualClock
-from stowplan.objects.api import Create
+from stowplan.objects.api import Create, Get
 from stowplan.objects.kinds import POD
 from tests.apiserver.things import make_pod
 

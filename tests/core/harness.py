@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any
 
@@ -12,7 +12,7 @@ from stowplan.apiserver.store import Store
 from stowplan.clock import VirtualClock
 from stowplan.cluster.port import Done, ListOptions, ListResult, Watch, WatchHandlers
 from stowplan.config import SchedulerConfig, load_config
-from stowplan.core.attempts import AttemptLog
+from stowplan.core.attempts import AttemptLog, Bound
 from stowplan.core.decision import Decision
 from stowplan.core.extender import CallExtender, ExtenderAnswer
 from stowplan.core.machine import Machine
@@ -110,15 +110,23 @@ class Notes:
     def begin(self, queued: QueuedPod, now_s: float) -> None:
         self.begun.append(queued.info.pod.metadata.name)
 
-    def decided(self, queued: QueuedPod, decision: Decision, now_s: float) -> None:
+    def decided(self, queued: QueuedPod, decision: Decision, now_s: float, seconds: float) -> None:
         pass
 
-    def end(
-        self, queued: QueuedPod, decision: Decision, status: Status | None, now_s: float
+    def bound(self, attempts: Sequence[Bound], now_s: float) -> None:
+        self.ended += [
+            (attempt.queued.info.pod.metadata.name, attempt.decision.node) for attempt in attempts
+        ]
+
+    def failed(
+        self,
+        queued: QueuedPod,
+        decision: Decision,
+        status: Status,
+        now_s: float,
+        seconds: float,
     ) -> None:
-        self.ended.append(
-            (queued.info.pod.metadata.name, status.message if status else decision.node)
-        )
+        self.ended.append((queued.info.pod.metadata.name, status.message))
 
     def plugin_error(self, plugin: str, point: str, cause: Exception) -> None:
         self.plugin_errors.append((plugin, point, cause))

@@ -64,6 +64,10 @@ class Spy:
         self.operations.append(("add", pod.key))
         self._queue.add(pod)
 
+    def add_all(self, pods: Any) -> None:
+        self.operations += [("add", pod.key) for pod in pods]
+        self._queue.add_all(pods)
+
     def update(self, old: Any, new: Any) -> None:
         self.operations.append(("update", new.key))
         self._queue.update(old, new)

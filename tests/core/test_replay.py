@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from itertools import groupby
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -20,6 +21,7 @@ from stowplan.core.messages import (
     Added,
     Answered,
     Deleted,
+    Effect,
     Event,
     Reconfigure,
     ScheduleNext,
@@ -178,6 +180,25 @@ def test_the_same_events_give_the_same_effects_byte_for_byte(history: Cluster) -
     effects = replay(recording.events, new_machine(history.config))
 
     assert encode_effects(effects) == encode_effects(recording.effects)
+
+
+def test_events_that_came_together_may_be_taken_in_together(history: Cluster) -> None:
+    """With nobody at the tap, what is of one moment and one sort goes in as one batch."""
+    machine = new_machine(history.machine.config)
+    effects: list[Effect] = []
+    batches = 0
+
+    for (now_s, _), alike in groupby(history.recording.events, _moment_and_sort):
+        events = [event for _, event in alike]
+        effects += machine.handle_all(events, now_s)
+        batches += len(events) > 1
+
+    assert batches > 5, "too few came together to be a test"
+    assert encode_effects(effects) == encode_effects(history.recording.effects)
+
+
+def _moment_and_sort(recorded: tuple[float, Event]) -> tuple[float, type]:
+    return recorded[0], type(recorded[1])
 
 
 def test_and_so_they_do_after_being_written_down(history: Cluster) -> None:

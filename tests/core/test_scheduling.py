@@ -249,7 +249,7 @@ def test_pre_bind_announces_the_node_and_waits() -> None:
 def test_an_assumed_pod_expires_only_if_told_so(ttl_s: int) -> None:
     cluster = Cluster(node("node-1"), assumedPodTTLSeconds=ttl_s)
     # The watch never shows the binding.
-    cluster.machine.changes.updated = lambda old, new: None  # type: ignore[method-assign]
+    cluster.machine.changes.updated = lambda events: None  # type: ignore[method-assign]
     cluster.add(pod("web", cpu="1"))
     assert cluster.place("web") == "assumed"
 

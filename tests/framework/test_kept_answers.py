@@ -34,7 +34,7 @@ from tests.conformance.run_golden import families, scenarios
 STEPS = 20
 
 CHANGES = (
-    *("place", "place", "remove"),
+    *("place", "place", "remove", "relabel"),
     *("labels", "taint", "cordon", "shrink", "vanish", "return"),
     *("nominate", "nominate", "forget", "budget"),
 )
@@ -129,6 +129,15 @@ class Cluster:
             self.drop(pod)
             self.old.cache.remove_pod(pod)
 
+    def _relabel(self) -> None:
+        """A pod gets another's labels, as binding adds a zone's."""
+        running = [p for p in self.of(Pod) if p.spec.node_name]
+        if running:
+            pod, other = self.random.choice(running), self.random.choice(self.of(Pod))
+            metadata = msgspec.structs.replace(pod.metadata, labels=other.metadata.labels)
+            self.put(msgspec.structs.replace(pod, metadata=metadata))
+            self.old.cache.update_pod(msgspec.structs.replace(pod, metadata=metadata))
+
     def _update(self, node: Node) -> None:
         self.put(node)
         self.old.cache.add_node(node)
@@ -178,13 +187,18 @@ def answers(run: LivedThrough, pod: PodInfo) -> dict[str, Any]:
     framework = run.framework_of(pod)
     assert framework is not None
     run.table.refresh(run.cache)
+    # The short way first: if it is open, it must lead to the same place.
+    shortcut = framework.quiet_board(Cycle(framework.handle), pod)
     cycle = Cycle(framework.handle)
     verdict = framework.pre_filter(cycle, pod)
     if verdict.status is not None:
+        assert shortcut is None
         return {"status": verdict.status}
     found = framework.find_feasible(cycle, pod, verdict.nodes)
     diagnosis = framework.diagnose(run.table, found)
     rows = found.rows()
+    if shortcut is not None:
+        assert shortcut.rows.tolist() == rows.tolist()
     said: dict[str, Any] = {
         run.table.names[row]: _comparable(diagnosis.status(row))
         for row in range(run.table.size)
@@ -192,6 +206,9 @@ def answers(run: LivedThrough, pod: PodInfo) -> dict[str, Any]:
     }
     if len(rows):
         board = framework.score(cycle, pod, found, rows)
+        if shortcut is not None:
+            assert shortcut.total.tolist() == board.total.tolist()
+            assert set(shortcut.plugins) == set(board.plugins)
         for name in board.plugins:
             scores = board.of_plugin(name).tolist()
             names = [run.table.names[row] for row in rows.tolist()]

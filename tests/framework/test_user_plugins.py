@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from stowplan.core.decision import Decision
 from stowplan.framework.plugin import points_of
 from stowplan.framework.status import Status, Verdict, unresolvable, unschedulable
+from stowplan.objects.kinds import POD
 from tests.builders import node, pod
 from tests.core.harness import Cluster, make_plugin
 
@@ -71,6 +72,25 @@ def decide(form: str, numbers: list[int]) -> list[Decision]:
     cluster.add(node(f"node-{numbers[0]}"), pod("c"))
     found = [cluster.machine.decision_of(f"default/{name}") for name in "abc"]
     return [decision for decision in found if decision is not None]
+
+
+def test_a_kept_answer_about_the_pods_on_a_node_follows_their_labels() -> None:
+    """It may depend on anything about the node, so on labels that a pod is given later too."""
+
+    def filter_node(self: Any, cycle: Any, pod: Any, info: Any) -> Status | None:
+        shy = any("shy" in other.kind.labels for other in info.pods.values())
+        return unschedulable("shy company") if shy else None
+
+    mine = make_plugin("Mine", filter_node=filter_node, score_node=score_node, **SIGNED)
+    nodes = (node("node-1"), node("node-2"), node("node-3"))
+    cluster = Cluster(*nodes, plugins=(mine,), profile=PROFILE)
+    cluster.add(pod("company", node="node-1"), pod("a"))
+
+    cluster.patch(POD, "company", {"metadata": {"labels": {"shy": ""}}})
+    cluster.add(pod("b"))
+
+    found = [cluster.machine.decision_of(f"default/{name}") for name in "ab"]
+    assert [d and (d.node, d.feasible_count) for d in found] == [("node-3", 3), ("node-3", 2)]
 
 
 @settings(max_examples=25)

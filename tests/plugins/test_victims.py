@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from random import Random
+from types import SimpleNamespace
 from typing import Any
 
 from hypothesis import given, settings
@@ -10,8 +11,18 @@ from hypothesis import strategies as st
 
 from stowplan.core.dry_run import DryRun
 from stowplan.framework.cycle import Cycle
+from stowplan.framework.nominations import filter_beside_nominated
+from stowplan.framework.status import Status, unschedulable
 from stowplan.objects.pod import Pod
-from stowplan.plugins._shared.victims import Candidate, importance, select_victims
+from stowplan.plugins._shared.victims import (
+    Candidate,
+    Refusal,
+    importance,
+    pick_candidate,
+    select_victims,
+    start_time_s,
+)
+from stowplan.state.node_info import NodeInfo
 from stowplan.state.pod_info import PodInfo
 from tests.builders import node, pod
 
@@ -83,3 +94,168 @@ def test_the_fewest_and_least_important_have_to_go(
     victims = [victim.key for victim in found.victims] if isinstance(found, Candidate) else None
     assert victims == (expected or None)
     assert (dict(info.pods), dict(info.requested)) == before, "it was only tried"
+
+
+class Filters:
+    """A framework with two filters that are node-local: room, and a friend that must be there."""
+
+    def __init__(self, needs_friend: bool) -> None:
+        self.needs_friend = needs_friend
+        self.promised: list[PodInfo] = []
+        self.handle = SimpleNamespace(nominated=self)
+
+    def pods_for_node(self, node: str, but: str = "") -> list[PodInfo]:
+        return [info for info in self.promised if info.uid != but]
+
+    def has_extensions(self, cycle: Any) -> bool:
+        return False
+
+    def add_pod(self, *args: Any) -> None:
+        pass
+
+    remove_pod = add_pod
+
+    def filter_one(self, cycle: Any, pod: PodInfo, info: NodeInfo) -> Status | None:
+        room = info.allocatable["cpu"] - info.requested["cpu"]
+        if pod.kind.requests["cpu"] > room:
+            return unschedulable(f"{room} left")
+        is_friend_there = any(other.kind.labels.get("app") for other in info.pods.values())
+        return unschedulable("lonely") if self.needs_friend and not is_friend_there else None
+
+    def filter_one_with_nominated(self, cycle: Any, pod: PodInfo, info: NodeInfo) -> Status | None:
+        beside: Any = self
+        return filter_beside_nominated(beside, cycle, pod, info) or self.filter_one(
+            cycle, pod, info
+        )
+
+
+changes = st.lists(
+    st.tuples(
+        st.sampled_from(["come", "come", "go", "promise", "arrive", "withdraw", "resize"]),
+        *(st.integers(0, 5), sizes, st.sampled_from([0, 0, 1, 5, 9]), st.sampled_from(["", "a"])),
+    ),
+    max_size=12,
+)
+
+
+@given(changes=changes, size=sizes, needs_friend=st.booleans())
+def test_a_refusal_that_holds_is_what_asking_again_would_find(
+    changes: list[tuple[str, int, int, int, str]], size: int, needs_friend: bool
+) -> None:
+    """Over a history of one node, its pods and those it was promised to."""
+    framework: Any = Filters(needs_friend)
+    incoming = PodInfo(pod("incoming", cpu=size, spec={"priority": 5}))
+    info = NodeInfo("node-1")
+    info.set_node(node("node-1", cpu=ROOM))
+    before: Refusal | None = None
+    for n, (change, which, room, priority, app) in enumerate(changes):
+        newcomer = PodInfo(resident(n, room, priority, app, which % 4))
+        there, promised = list(info.pods.values()), framework.promised
+        if change == "come":
+            info.add_pod(newcomer)
+        elif change == "go" and there:
+            info.remove_pod(there[which % len(there)])
+        elif change == "promise":
+            promised.append(newcomer)
+        elif change in ("arrive", "withdraw") and promised:
+            arrived = promised.pop(which % len(promised))
+            if change == "arrive":
+                info.add_pod(arrived)
+        elif change == "resize":
+            info.set_node(node("node-1", cpu=ROOM - which))
+        cycle: Any = None
+
+        kept = select_victims(framework, cycle, incoming, info, [], before)
+
+        anew = select_victims(framework, cycle, incoming, info, [])
+        if isinstance(kept, Refusal) and isinstance(anew, Refusal):
+            assert kept.status == anew.status
+            before = kept
+        else:
+            assert isinstance(kept, Candidate)
+            assert isinstance(anew, Candidate)
+            assert (kept.victims, kept.rank) == (anew.victims, anew.rank)
+            before = None
+
+
+def test_a_refusal_holds_while_only_possible_victims_come_and_go() -> None:
+    framework: Any = Filters(needs_friend=False)
+    incoming = PodInfo(pod("incoming", cpu=6, spec={"priority": 5}))
+    low, promised = PodInfo(resident(0, 2, 0, "", 0)), PodInfo(resident(1, 4, 9, "", 0))
+    info = NodeInfo("node-1")
+    info.set_node(node("node-1", cpu=ROOM))
+    info.add_pod(low)
+    framework.promised = [promised]
+    cycle: Any = None
+    refusal = select_victims(framework, cycle, incoming, info, [])
+    assert isinstance(refusal, Refusal)
+
+    # One more to evict, and the promised pod has arrived: nothing is asked again.
+    info.add_pod(PodInfo(resident(2, 1, 0, "", 0)))
+    info.add_pod(promised)
+    framework.promised, framework.filter_one = [], None
+
+    assert select_victims(framework, cycle, incoming, info, [], refusal) is refusal
+
+
+def test_a_refusal_without_the_promised_pods_ends_when_they_arrive() -> None:
+    framework: Any = Filters(needs_friend=True)
+    incoming = PodInfo(pod("incoming", cpu=4, spec={"priority": 5}))
+    low, friend = PodInfo(resident(0, 4, 0, "", 0)), PodInfo(resident(1, 2, 9, "a", 0))
+    info = NodeInfo("node-1")
+    info.set_node(node("node-1", cpu=ROOM))
+    info.add_pod(low)
+    framework.promised = [friend]
+    cycle: Any = None
+    refusal = select_victims(framework, cycle, incoming, info, [])
+    assert isinstance(refusal, Refusal)
+    assert refusal.status == unschedulable("lonely")
+
+    framework.promised = []
+    info.add_pod(friend)
+    found = select_victims(framework, cycle, incoming, info, [], refusal)
+
+    assert isinstance(found, Candidate)
+    assert found.victims == (low,)
+
+
+crowds = st.lists(
+    st.tuples(
+        st.lists(
+            st.tuples(st.integers(-(2**31), 2**31 - 1) | st.integers(-1, 1), st.integers(-1, 3)),
+            min_size=1,
+            max_size=3,
+        ),
+        st.integers(-1, 2),
+    ),
+    max_size=6,
+)
+
+
+@given(crowds)
+def test_the_best_candidate_hurts_least(crowds: list[tuple[list[tuple[int, int]], int]]) -> None:
+    """By upstream's criteria in turn, and at last by the node's name."""
+    candidates = []
+    for number, (victims, violations) in enumerate(crowds):
+        infos = []
+        for n, (priority, minute) in enumerate(victims):
+            status = {"startTime": f"2026-01-01T00:0{minute}:00Z"} if minute >= 0 else {}
+            spec = {"priority": priority}
+            infos.append(PodInfo(pod(f"v-{n}", node="x", spec=spec, status=status)))
+        infos.sort(key=importance)
+        candidates.append(Candidate(f"node-{9 - number}", tuple(infos), violations))
+
+    def harm(candidate: Candidate) -> tuple[Any, ...]:
+        victims = candidate.victims
+        highest = victims[0].priority
+        return (
+            candidate.violations,
+            highest,
+            sum(victim.priority + 2**31 for victim in victims),
+            len(victims),
+            # The later the first of the most important ones started, the better.
+            -min(start_time_s(victim) for victim in victims if victim.priority == highest),
+            candidate.node,
+        )
+
+    assert pick_candidate(candidates) is min(candidates, key=harm, default=None)

@@ -48,6 +48,51 @@ def test_plugins_run_in_order_and_the_first_objection_ends_it() -> None:
     assert [len(plugin.asked) for plugin in (first, second, third)] == [1, 1, 0]
 
 
+def test_of_pods_that_come_together_each_is_asked_about_once_and_held_back_for_itself() -> None:
+    free, first_holds, second_holds = pod(), pod(), pod()
+    first, second = gate("First", first_holds), gate("Second", second_holds)
+    h = Harness(first, second)
+
+    h.queue.add_all([first_holds, free, second_holds])
+
+    assert first.asked == [first_holds.uid, free.uid, second_holds.uid]
+    assert second.asked == [free.uid, second_holds.uid]
+    held = [h.queue.get(info.key) for info in (first_holds, second_holds)]
+    assert [queued.gating_plugin for queued in held if queued] == ["First", "Second"]
+    assert [queued.initial_attempt_s for queued in held if queued] == [None, None]
+    assert h.pop().info is free
+    assert h.queue.pop() is None
+    assert h.incoming("unschedulable", "UnschedulablePodAdd") == 2
+    assert h.incoming("active", "UnschedulablePodAdd") == 1
+
+
+def test_a_plugin_that_fails_at_one_of_many_fails_that_one_only() -> None:
+    before, culprit, after = pod(), pod(), pod()
+    asked: list[str] = []
+    errors: list[tuple[str, str, str]] = []
+
+    class Touchy:
+        name = "Touchy"
+
+        def pre_enqueue(self, info: PodInfo) -> Status | None:
+            asked.append(info.uid)
+            if info is culprit:
+                raise RuntimeError("not this one")
+            return None
+
+    def on_error(plugin: str, point: str, info: PodInfo, failure: Exception) -> None:
+        errors.append((plugin, point, info.uid))
+
+    h = Harness(Touchy(), on_plugin_error=on_error)
+
+    h.queue.add_all([before, culprit, after])
+
+    assert asked == [before.uid, culprit.uid, after.uid]
+    assert errors == [("Touchy", "PreEnqueue", culprit.uid)]
+    assert h.place(culprit) == "gated"
+    assert [h.pop().info, h.pop().info] == [before, after]
+
+
 def test_the_plugin_that_gated_it_is_asked_first() -> None:
     info = pod()
     first, second = gate("First"), gate("Second", info)

@@ -33,6 +33,15 @@ class HeapMachine(RuleBasedStateMachine):
         self.heap.add(key, order, item)
         self.model[key] = (order, self.turns, item)
 
+    @rule(new=st.dictionaries(keys, orders))
+    def add_new(self, new: dict[str, int]) -> None:
+        new = {key: order for key, order in new.items() if key not in self.model}
+        items = {key: object() for key in new}
+        self.heap.add_new([*new], new.values(), items.values())
+        for key, order in new.items():
+            self.turns += 1
+            self.model[key] = (order, self.turns, items[key])
+
     @precondition(lambda self: self.model)
     @rule(data=st.data(), order=orders)
     def update(self, data: st.DataObject, order: int) -> None:

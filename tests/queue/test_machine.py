@@ -145,6 +145,25 @@ class QueueMachine(RuleBasedStateMachine):
         for priority in range(pod_count):
             self.add(priority % 3, "", None)
 
+    @rule(
+        priorities=st.lists(st.integers(0, 2), min_size=1, max_size=4),
+        closed=st.sampled_from([None, 0, 1]),
+        data=st.data(),
+    )
+    def add_together(self, priorities: list[int], closed: int | None, data: st.DataObject) -> None:
+        """To the queue they come as one; to the model one after the other."""
+        infos = [pod(f"pod-{next(self.serial)}", priority=priority) for priority in priorities]
+        if closed is not None:
+            self.gates[closed].closed_to.add(infos[0].uid)
+        if self.cluster and data.draw(st.booleans()):
+            infos.insert(1, self.some_pod(data))
+        if data.draw(st.booleans()):
+            infos[-1] = nominated_to(infos[-1], NODES[0])
+        self.cluster.update({info.key: info for info in infos})
+        self.queue.add_all(infos)
+        for info in infos:
+            self.model.add(info)
+
     @precondition(lambda self: self.cluster)
     @rule(data=st.data())
     def add_again(self, data: st.DataObject) -> None:

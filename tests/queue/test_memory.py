@@ -71,7 +71,7 @@ def assert_empty(queue: SchedulingQueue) -> None:
     assert queue._in_flight._first is queue._in_flight._last
     assert set(queue.metrics.unschedulable_pods.values()) == {0}
     assert set(queue.metrics.inflight_events.values()) == {0}
-    for table in (*queue._entries, queue._in_flight._pods, queue._unschedulable._joined):
+    for table in (*queue._entries, queue._in_flight.pods, queue._unschedulable._joined):
         assert table.__sizeof__() == {}.__sizeof__(), "an empty dict that keeps a large table"
 
 

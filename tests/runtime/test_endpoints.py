@@ -181,6 +181,16 @@ def test_explanations_take_a_bounded_amount_of_memory() -> None:
     assert "feasible" not in port.json("/debug/decisions/default/p0"), "the brief form stays"
 
 
+def test_explanations_are_bounded_in_number_too() -> None:
+    port = Port(node("n1", cpu="1"))
+    explanations = port.endpoints._explanations
+    explanations._count_max = 7
+    port.served.add(*(pod(f"p{n}", cpu="8") for n in range(100)))
+
+    assert list(explanations._kept) == [f"default/p{n}" for n in range(93, 100)]
+    assert explanations._byte_count == sum(e.byte_count for e in explanations._kept.values())
+
+
 def test_a_reconfigured_scheduler_goes_on_explaining() -> None:
     port = Port(node("n1"))
     port.served.driver.reconfigure(load_config(None))

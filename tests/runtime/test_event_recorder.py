@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any
 
@@ -54,10 +55,30 @@ class Sent:
     list = watch = None  # type: ignore[assignment]
 
 
-class Recording:
+class SentTogether(Sent):
+    """One that takes many requests as one."""
+
     def __init__(self) -> None:
+        super().__init__()
+        self.crowds: list[int] = []
+
+    def call_all(self, requests: Sequence[Request], done: Callable[[Sequence[Any]], None]) -> None:
+        self.crowds.append(len(requests))
+        answers: list[Any] = []
+
+        def hear(answer: Any) -> None:
+            answers.append(answer)
+            if len(answers) == len(requests):
+                done(answers)
+
+        for request in requests:
+            self.call(request, hear)
+
+
+class Recording:
+    def __init__(self, sent: Sent | None = None) -> None:
         self.clock = VirtualClock(START_S)
-        self.sent = Sent()
+        self.sent = sent or Sent()
         self.recorder = EventRecorder(
             self.sent,  # type: ignore[arg-type]
             self.clock,
@@ -358,3 +379,63 @@ def test_the_last_one_is_reported() -> None:
     recording.sent.answer()
 
     assert told == [0]
+
+
+def test_what_is_recorded_before_a_flush_happened_at_one_moment() -> None:
+    """One turn of the scheduler; time goes on while it decides."""
+    recording = Recording()
+    for number in range(2):
+        recording.record(pod(f"p{number}"))
+        recording.clock.advance(1.0)
+    recording.flush().record(pod("next"))
+    recording.flush()
+
+    times = [request.body.event_time[-10:] for request in recording.sent.requests]
+    assert times == ["20.500000Z", "20.500000Z", "22.500000Z"]
+
+
+def test_a_cluster_that_takes_many_as_one_gets_all_of_them() -> None:
+    sent = SentTogether()
+    recording, told = Recording(sent), []
+    recording.recorder.on_empty = lambda: told.append(recording.recorder.pending)
+    for number in range(IN_FLIGHT_MAX + 1):
+        recording.record(pod(f"p{number}"))
+    recording.flush(pressed=True)
+    assert (sent.crowds, recording.recorder.pending) == ([IN_FLIGHT_MAX + 1], IN_FLIGHT_MAX + 1)
+
+    sent.answer()
+
+    names = [request.body.regarding.name for request in sent.requests]
+    assert names == [f"p{number}" for number in range(IN_FLIGHT_MAX + 1)], "in their order"
+    assert told == [0]
+
+
+def test_of_many_each_has_its_own_answer() -> None:
+    sent = SentTogether()
+    recording, about = Recording(sent), pod("web")
+    recording.record(about)
+    recording.record(about, reason="Scheduled")
+    recording.record(about)
+    recording.flush()
+    assert [type(request) for request in sent.requests] == [Create, Create, Patch]
+    for answer in (None, Unavailable("not heard"), NotFound("it is gone")):
+        sent.answer_one(answer)
+
+    assert sent.crowds == [3, 1], "what is gone is made anew at once"
+    assert sent.requests[3].body.series.count == 2
+    sent.answer()
+    recording.clock.advance(1.25 * RETRY_S)
+    assert sent.requests[4] is sent.requests[1], "what was not heard is said again"
+    sent.answer()
+    assert (recording.recorder.pending, recording.recorder.dropped) == (0, 0)
+
+
+def test_nothing_is_sent_where_events_are_only_counted() -> None:
+    sent = SentTogether()
+    recording, about = Recording(sent), pod("web")
+    for _ in range(3):
+        recording.record(about)
+        recording.flush()
+        sent.answer()
+
+    assert sent.crowds == [1, 1]

@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 
 from stowplan.cluster.http_request import HttpRequest
+from stowplan.core.messages import Added, Tick, Updated
 from stowplan.framework.events import Action, ClusterEvent, EventRegistration, Resource
 from stowplan.framework.plugin import Wait
 from stowplan.framework.status import Code, Status
 from stowplan.framework.timing import Recorders
+from stowplan.objects.workloads import Namespace
 from stowplan.runtime import metrics as metrics_module
 from stowplan.runtime.exposition import Kind, text_of
 from stowplan.runtime.metric_table import SPECS
@@ -328,10 +330,29 @@ def test_requests_to_the_api_server_are_counted_by_code() -> None:
 
 def test_on_the_way_of_a_pod_nothing_is_formatted_or_sorted() -> None:
     """The hooks that run for every attempt only append; the cost per pod depends on it."""
-    for name in ("begin", "decided", "end"):
+    for name in ("begin", "decided"):
         source = inspect.getsource(getattr(metrics_module.Metrics, name))
         tree = ast.parse(source.strip())
         assert not any(isinstance(part, ast.JoinedStr | ast.For) for part in ast.walk(tree)), name
+
+
+def test_events_that_came_together_are_counted_each_by_what_it_is_about() -> None:
+    metrics = Metrics(Random(0))
+    things = [pod("a"), pod("b", node="n1"), node("n1"), pod("c"), Namespace()]
+
+    metrics.handled([Added(thing) for thing in things], 0.5)
+    metrics.handled([Updated(thing, thing) for thing in things[:2]], 0.5)
+    metrics.handled([Tick()], 0.5)
+    metrics._count_handled()
+
+    histograms = metrics.families["scheduler_event_handling_duration_seconds"].histograms
+    assert {labels: (h.count, h.sum) for labels, h in histograms.items()} == {
+        ("UnschedulablePodAdd",): (2, pytest.approx(0.2)),
+        ("AssignedPodAdd",): (1, pytest.approx(0.1)),
+        ("NodeAdd",): (1, pytest.approx(0.1)),
+        ("UnschedulablePodUpdate",): (1, pytest.approx(0.25)),
+        ("AssignedPodUpdate",): (1, pytest.approx(0.25)),
+    }
 
 
 def test_several_listeners_hear_the_same() -> None:

@@ -278,20 +278,24 @@ class Notes:
         informers = process.driver.informers
         process.seen_versions[uid] = {kind.name: informers[kind]._version for kind in (POD, NODE)}
 
-    def decided(self, queued: Any, decision: Any, now_s: float) -> None:
+    def decided(self, queued: Any, decision: Any, now_s: float, seconds: float) -> None:
         for word in ("internal error", "snapshot state is not consistent"):
             if word in decision.error:
                 self._process.problems.append(f"{decision.pod}: {decision.error}")
         self._process.doubt(queued.info, decision)
 
-    def end(self, queued: Any, decision: Any, status: Any, now_s: float) -> None:
-        uid, process = queued.info.uid, self._process
-        if self.under_way.pop(uid, None) is None:
-            process.problems.append(f"an attempt at {queued.info.key} ends that never began")
-        if status is None:
-            process.bound.add(uid)
-        else:
-            process.world.bindings.gave_up(process, queued.info.key)
+    def bound(self, attempts: Any, now_s: float) -> None:
+        for attempt in attempts:
+            self._ends(attempt.queued.info)
+            self._process.bound.add(attempt.queued.info.uid)
+
+    def failed(self, queued: Any, decision: Any, status: Any, now_s: float, seconds: float) -> None:
+        self._ends(queued.info)
+        self._process.world.bindings.gave_up(self._process, queued.info.key)
+
+    def _ends(self, info: PodInfo) -> None:
+        if self.under_way.pop(info.uid, None) is None:
+            self._process.problems.append(f"an attempt at {info.key} ends that never began")
 
     def plugin_error(self, plugin: str, point: str, cause: Exception) -> None:
         if not isinstance(cause, Mishap | PluginFailed):

@@ -38,7 +38,7 @@ steps = st.tuples(
     ),
     st.integers(0, len(NODES) - 1),
     st.integers(0, 7),
-    st.integers(0, 5),
+    st.integers(0, 6),
 )
 
 
@@ -230,6 +230,27 @@ def test_heartbeats_and_newer_objects_of_pods_write_nothing() -> None:
         info is None or info.node is n
         for info, n in zip(cluster.table.infos, cluster.table._nodes, strict=True)
     )
+
+
+@pytest.mark.parametrize(
+    ("labels", "rows", "web"), [({"zone": "z-1"}, 0, 0), ({"app": "web"}, 1, 2)]
+)
+def test_a_row_changes_with_the_labels_of_a_pod_only_where_somebody_counts_by_them(
+    labels: dict[str, str], rows: int, web: int
+) -> None:
+    cluster = filled(6, 2)
+    table, version = cluster.table, cluster.table.version
+    assert not cluster.web_by_zone.ask(table).total
+    [*known] = cluster.cache.nodes["n-4"].pods.values()
+
+    for info in known:
+        metadata = msgspec.structs.replace(info.pod.metadata, labels=labels)
+        cluster.cache.update_pod(msgspec.structs.replace(info.pod, metadata=metadata))
+
+    assert (written(cluster), table.version) == (rows, version + rows)
+    counts = cluster.web_by_zone.ask(table)
+    assert counts.sums[counts.label.id_of("z-1")] == counts.total == web
+    assert table_problems(table, cluster.cache) == []
 
 
 def test_the_number_of_nodes_with_an_image_is_as_old_as_the_row() -> None:

@@ -12,14 +12,15 @@ calls it for every create.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from stowplan.apiserver.answers import InvalidObject, forbidden
 from stowplan.apiserver.defaults import PREEMPT_LOWER_PRIORITY, default_spec
 from stowplan.apiserver.folding import fold_label_keys, folds_label_keys
-from stowplan.apiserver.pod_validation import validate_spec
+from stowplan.apiserver.pod_validation import validate_spec, validate_volumes
 from stowplan.apiserver.pod_writes import PENDING
 from stowplan.objects.base import Condition, KubeObject, ObjectMeta
 from stowplan.objects.codec import encode
@@ -61,7 +62,7 @@ class Lookup(Protocol):
     def data(self, kind: Kind, namespace: str, name: str) -> dict[str, Any] | None: ...
 
 
-class _Admitted(NamedTuple):
+class _Admitted(Struct, frozen=True, gc=False):
     source: PodSpec
     """Kept, so that its identity is not given to another spec."""
     spec: PodSpec
@@ -96,16 +97,26 @@ class Admission:
         return Pod(api_version="v1", kind="Pod", metadata=meta, spec=spec, status=status)
 
     def _recall(self, source: PodSpec, name: str) -> _Admitted:
-        """An equal spec that was admitted before, or this one now."""
-        text = encode(source)
+        """An equal spec that was admitted before, or this one now.
+
+        Equal but for its volumes: replicas that have a claim of their own are of one template too,
+        and nothing else in a spec depends on them.
+        """
+        volumes = source.volumes
+        text = encode(source if volumes is None else replace(source, volumes=None))
         known = self._by_text.get(text)
         if known is None:
             if len(self._by_text) >= SPECS_MAX:
                 self._by_text.clear()
             known = self._by_text[text] = self._admit_spec(source, name)
+        spec = known.spec
+        if volumes != spec.volumes:
+            spec = replace(spec, volumes=volumes)
+            if problems := validate_volumes(volumes):
+                raise InvalidObject(POD, name, problems)
         if len(self._by_identity) >= SPECS_MAX:
             self._by_identity.clear()
-        admitted = self._by_identity[id(source)] = known._replace(source=source)
+        admitted = self._by_identity[id(source)] = _Admitted(source, spec, known.folds)
         return admitted
 
     def _admit_spec(self, source: PodSpec, name: str) -> _Admitted:

@@ -19,6 +19,7 @@ _SUFFIX_COUNT: int = len(_ALPHABET) ** _SUFFIX_LENGTH
 _UID_LEADING_ONE = 16**12
 _PAIRS = [first + second for second in _ALPHABET for first in _ALPHABET]
 _PAIR_COUNT = len(_PAIRS)
+_PAIRS_COUNT = _PAIR_COUNT**2
 _STRIDE = 7_368_787
 """Coprime to the number of suffixes: they repeat only after all others have been used."""
 
@@ -36,11 +37,8 @@ class Identity:
         return self._uid_prefix + hex(_UID_LEADING_ONE + version)[3:]
 
     def now(self) -> str:
-        return self.text(self.now_s())
-
-    def text(self, now_s: float) -> str:
         """The time as Kubernetes writes it: whole seconds, so nearly always the last answer."""
-        second = int(now_s)
+        second = int(self.now_s())
         if second != self._second:
             self._second = second
             self._text = format_time(second)
@@ -53,6 +51,5 @@ class Identity:
         ('cdn6r', 'dg2zb')
         """
         place = (number * _STRIDE + self._seed) % _SUFFIX_COUNT
-        place, first = divmod(place, _PAIR_COUNT)
-        last, second = divmod(place, _PAIR_COUNT)
-        return _PAIRS[first] + _PAIRS[second] + _ALPHABET[last]
+        first, second = place % _PAIR_COUNT, place // _PAIR_COUNT % _PAIR_COUNT
+        return _PAIRS[first] + _PAIRS[second] + _ALPHABET[place // _PAIRS_COUNT]

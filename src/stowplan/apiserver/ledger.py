@@ -12,22 +12,21 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict, deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Protocol
+from typing import Any, Protocol
 
 from stowplan.apiserver.owners import OwnerIndex, Owners, Ref
 from stowplan.apiserver.selectors import Predicate
 from stowplan.apiserver.stored_kinds import STORED_KINDS
 from stowplan.apiserver.watches import HISTORY_MAX, Change, Rest, Watcher, WatchHub
-from stowplan.cluster.port import Answer, Done
 from stowplan.errors import ApiError, Timeout, Unavailable
 from stowplan.objects.base import KubeObject
 from stowplan.objects.kinds import Kind
 
 log = logging.getLogger(__name__)
 
-_NOBODY: Mapping[str, KubeObject] = {}
+NOBODY: Mapping[str, KubeObject] = {}
 
 
 class Journal(Protocol):
@@ -56,11 +55,13 @@ class Table:
     def __init__(self, kind: Kind, *, version: int, history_max: int) -> None:
         self.kind = kind
         self.objects: defaultdict[str, dict[str, KubeObject]] = defaultdict(dict)
+        if not kind.namespaced:
+            self.objects[""] = {}  # For good: hot paths look straight into it.
         self.rests: dict[tuple[str, str], Rest] = {}
         self.hub = WatchHub(kind, version=version, history_max=history_max)
 
     def find(self, namespace: str, name: str) -> KubeObject | None:
-        return self.objects.get(namespace, _NOBODY).get(name)
+        return self.objects.get(namespace, NOBODY).get(name)
 
     def rest(self, namespace: str, name: str) -> Rest:
         return self.rests.get((namespace, name)) if self.rests else None
@@ -70,7 +71,7 @@ class Table:
         namespaces = [namespace] if namespace else sorted(self.objects)
         found = []
         for each in namespaces:
-            names = self.objects.get(each, _NOBODY)
+            names = self.objects.get(each, NOBODY)
             things = [names[name] for name in sorted(names)]
             found += (
                 things if predicate is None else [thing for thing in things if predicate(thing)]
@@ -91,7 +92,7 @@ class Table:
     def remove(self, namespace: str, name: str) -> None:
         names = self.objects[namespace]
         names.pop(name, None)
-        if not names:
+        if not names and namespace:
             del self.objects[namespace]
         self.rests.pop((namespace, name), None)
 
@@ -112,24 +113,27 @@ class Ledger:
         }
         self._next = ""
         self._journal = journal
-        self._refusal: Unavailable | None = None
+        self.refusal: Unavailable | None = None
+        """Why no write is taken any more."""
         self.depth = 0
         """How many batches are open, one inside the other."""
         self._direct = journal is None
         """Writes become known at once: no journal, and no batch is open."""
         self._rehearsing = False
         self._pending: list[_Group] = []
-        self.answers: list[tuple[Done, Answer]] = []
-        """To be given when the open batch is committed."""
+        self.answers: list[tuple[Callable[[Any], None], Any]] = []
+        """To be given when the open batch is committed, or else the error."""
         self._unanswered = False
         """Something in this batch was written by a caller that has no answer to wait for."""
+        self._lost: Unavailable | None = None
+        """A reader had the open batch committed half-way, and that failed."""
         self._outbox: deque[tuple[WatchHub, list[Change]]] = deque()
         self._delivering = False
 
     def next_version(self) -> str:
         """The version of the next write; raises once writes are refused."""
-        if self._refusal is not None:
-            raise self._refusal
+        if self.refusal is not None:
+            raise self.refusal
         version = self._next = f"{self.version + 1}"
         return version
 
@@ -146,34 +150,57 @@ class Ledger:
     ) -> None:
         """Commit one change.  `new` carries `next_version`; a deleted object its last state."""
         meta = new.metadata
-        text, namespace, name = meta.resource_version, meta.namespace, meta.name
+        text = meta.resource_version
         assert text == self._next, f"{table.kind} {new.key} has version {text}, not {self._next}"
         self.version = version = self.version + 1
-        old_rest = table.rest(namespace, name) if table.rests else None
-        change = Change(type_, new, text, version, rest, old, old_rest)
         before = None if old is None else old.metadata.owner_references
-        after = meta.owner_references
-        if type_ == "DELETED":
-            after = None
-            table.remove(namespace, name)
-        elif rest is None and not table.rests:
+        after, old_rest = meta.owner_references, None
+        if rest is None and type_ != "DELETED" and not table.rests:
             # Nearly all that is written comes by here.
-            table.objects[namespace][name] = new
+            table.objects[meta.namespace][meta.name] = new
         else:
-            table.set(namespace, name, new, rest)
+            old_rest = table.rest(meta.namespace, meta.name)
+            if type_ == "DELETED":
+                after = None
+                table.remove(meta.namespace, meta.name)
+            else:
+                table.set(meta.namespace, meta.name, new, rest)
         if before is not after:
-            self.owners.move(Ref(table.kind, namespace, name), before, after)
+            self.owners.move(Ref(table.kind, meta.namespace, meta.name), before, after)
+        change = Change(type_, new, text, version, rest, old, old_rest)
         if self._direct:
             hub = table.hub
             hub.record(change)
             if hub.watchers:
                 self._publish(hub, [change])
-            return
+        else:
+            self._set_aside(table, [change])
+
+    def write_all(
+        self, table: Table, type_: str, pairs: Iterable[tuple[KubeObject | None, KubeObject]]
+    ) -> None:
+        """Commit new objects, or changes that leave owners and rests alone: (before, after).
+
+        They carry the next versions, in a row.
+        """
+        version, objects, rests, changes = self.version, table.objects, table.rests, []
+        for old, new in pairs:
+            version += 1
+            meta = new.metadata
+            rest = rests.get((meta.namespace, meta.name)) if rests else None
+            objects[meta.namespace][meta.name] = new
+            changes.append(Change(type_, new, meta.resource_version, version, rest, old, rest))
+        self.version = version
+        if changes:
+            self._set_aside(table, changes)
+
+    def _set_aside(self, table: Table, changes: list[Change]) -> None:
+        """For the end of the batch; outside of one that is now."""
         pending = self._pending
         if pending and pending[-1][0] is table:
-            pending[-1][1].append(change)
+            pending[-1][1].extend(changes)
         else:
-            pending.append((table, [change]))
+            pending.append((table, changes))
         if self.depth == 0:
             self._flush()
 
@@ -209,8 +236,11 @@ class Ledger:
 
     def _end_batch(self) -> None:
         unanswered, self._unanswered = self._unanswered, False
+        lost, self._lost = self._lost, None
         try:
             self._flush()
+            if lost is not None:
+                raise lost
         except Unavailable:
             # Those who wait for an answer have it; anybody else must hear of it here.
             if unanswered:
@@ -223,7 +253,11 @@ class Ledger:
     def settle(self) -> None:
         """Commit what an open batch has so far: a reader must not see what could be undone."""
         if (self._pending or self.answers) and not self._rehearsing:
-            self._flush()
+            try:
+                self._flush()
+            except Unavailable as error:
+                self._lost = error if self.depth else None
+                raise
 
     def _flush(self) -> None:
         pending, self._pending = self._pending, []
@@ -234,9 +268,9 @@ class Ledger:
                 self._journal.commit(writes, self.version)
         except Unavailable as error:
             self._undo(pending)
-            if self._refusal is None:
+            if self.refusal is None:
                 log.error("%s: %s", error.where, error.message)
-            self._refusal = error
+            self.refusal = error
             _tell([(done, error) for done, _ in answers])
             raise
         for table, changes in pending:
@@ -315,7 +349,7 @@ class Ledger:
         return [], table.hub.since(number)
 
 
-def _tell(answers: list[tuple[Done, Answer]]) -> None:
+def _tell(answers: list[tuple[Callable[[Any], None], Any]]) -> None:
     """Answer everybody: if one fails, the others still hear."""
     for done, answer in answers:
         try:

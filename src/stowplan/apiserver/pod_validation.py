@@ -43,6 +43,7 @@ from stowplan.objects.pod import (
     ResourceRequirements,
     Toleration,
     TopologySpreadConstraint,
+    Volume,
 )
 from stowplan.objects.quantity import parse_quantity
 from stowplan.objects.resources import is_extended, is_hugepages
@@ -72,7 +73,7 @@ def validate_template(template: object) -> list[Problem]:
 
 def _problems(spec: PodSpec) -> Iterator[Problem]:
     yield from _containers(spec)
-    yield from _volumes(spec)
+    yield from _volumes(spec.volumes)
     if spec.restart_policy not in RESTART_POLICIES:
         yield unsupported("spec.restartPolicy", spec.restart_policy, RESTART_POLICIES)
     yield from validate_labels(spec.node_selector, "spec.nodeSelector")
@@ -166,9 +167,13 @@ def _requests_within_limits(resources: ResourceRequirements, where: str) -> Iter
             yield invalid(f"{where}.requests[{name}]", amount, "must be an integer")
 
 
-def _volumes(spec: PodSpec) -> Iterator[Problem]:
+def validate_volumes(volumes: list[Volume] | None) -> list[Problem]:
+    return [*_volumes(volumes)]
+
+
+def _volumes(volumes: list[Volume] | None) -> Iterator[Problem]:
     names = set()
-    for n, volume in enumerate(spec.volumes or ()):
+    for n, volume in enumerate(volumes or ()):
         where = f"spec.volumes[{n}].name"
         if not volume.name:
             yield required(where)

@@ -1,8 +1,7 @@
-"""The two writes of every scheduling cycle, struct to struct: bind a pod, patch its status.
+"""The status of pods: of a new one, and after a patch, struct to struct.
 
-They are what the store spends its time on, so they build the new pod directly and share what pods
-have in common: all pods that are bound within one second have the same status object.  A patch
-that is more than conditions, a nominated node and a phase goes the long way, through JSON data.
+A patch of conditions, a nominated node and a phase is what schedulers and kubelets write all day;
+one that is more than that goes the long way, through JSON data.
 """
 
 from __future__ import annotations
@@ -12,12 +11,8 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from stowplan.apiserver.answers import conflict
 from stowplan.objects.base import Condition
-from stowplan.objects.kinds import POD
 from stowplan.objects.pod import Pod, PodStatus
-
-BINDING_RESOURCE = "pods/binding"
 
 PENDING = PodStatus(phase="Pending")
 """The status of a new pod."""
@@ -38,48 +33,6 @@ _TEXT_FIELDS = {
     "message": "message",
     "startTime": "start_time",
 }
-
-
-def check_binding(pod: Pod) -> None:
-    """Raise 409 when the pod cannot be bound any more, or not yet."""
-    name = pod.metadata.name
-    if pod.metadata.deletion_timestamp is not None:
-        why = f"pod {name} is being deleted, cannot be assigned to a host"
-        raise conflict(POD, name, why, called=BINDING_RESOURCE)
-    if pod.spec.node_name:
-        why = f'pod {name} is already assigned to node "{pod.spec.node_name}"'
-        raise conflict(POD, name, why, called=BINDING_RESOURCE)
-    if pod.spec.scheduling_gates:
-        why = f"pod {name} has non-empty .spec.schedulingGates"
-        raise conflict(POD, name, why, called=BINDING_RESOURCE)
-
-
-class BoundStatus:
-    """The status of a pod that is bound now."""
-
-    def __init__(self) -> None:
-        self._now = ""
-        self._scheduled = Condition()
-        self._fresh = PodStatus()
-
-    def of(self, status: PodStatus, now: str) -> PodStatus:
-        if now != self._now:
-            self._now = now
-            self._scheduled = Condition(
-                type="PodScheduled", status="True", last_transition_time=now
-            )
-            self._fresh = PodStatus(phase="Pending", conditions=[self._scheduled])
-        if status is PENDING or status == PENDING:
-            return self._fresh
-        conditions = list(status.conditions or ())
-        for n, condition in enumerate(conditions):
-            if condition.type == "PodScheduled":
-                since = condition.last_transition_time if condition.status == "True" else now
-                conditions[n] = replace(self._scheduled, last_transition_time=since)
-                break
-        else:
-            conditions.append(self._scheduled)
-        return replace(status, conditions=conditions, nominated_node_name="")
 
 
 def patch_status(pod: Pod, body: Any) -> PodStatus | None:

@@ -6,8 +6,9 @@ A busy scheduler writes two for each pod; without a bound they would outgrow eve
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 
-from stowplan.objects.base import ObjectMeta
+from stowplan.objects.base import KubeObject, ObjectMeta
 
 EVENT_LIFE_S = 3600.0
 EVENTS_MAX = 50_000
@@ -28,3 +29,13 @@ class EventRetention:
         while len(kept) > self._events_max or kept[0][0] <= now_s:
             due.append(kept.popleft()[1])
         return due
+
+    def room(self, now_s: float) -> int:
+        """How many more can be kept while all others stay."""
+        kept = self._kept
+        return 0 if kept and kept[0][0] <= now_s else self._events_max - len(kept)
+
+    def keep_all(self, events: Iterable[KubeObject], now_s: float) -> None:
+        """Remember new ones, for which there is room."""
+        expires_s = now_s + EVENT_LIFE_S
+        self._kept.extend([(expires_s, event.metadata) for event in events])

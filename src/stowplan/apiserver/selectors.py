@@ -8,6 +8,7 @@ Kubernetes can select by, as far as the structs hold them.
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import attrgetter
 from typing import Any
 
 from stowplan.cluster.port import ListOptions
@@ -41,34 +42,34 @@ def _reference_getters(prefix: str) -> dict[str, Getter]:
 
 
 _COMMON: dict[str, Getter] = {
-    "metadata.name": lambda thing: thing.metadata.name,
-    "metadata.namespace": lambda thing: thing.metadata.namespace,
+    "metadata.name": attrgetter("metadata.name"),
+    "metadata.namespace": attrgetter("metadata.namespace"),
 }
 
 _FIELDS: dict[Kind, dict[str, Getter]] = {
     POD: {
-        "spec.nodeName": lambda pod: pod.spec.node_name,
-        "spec.schedulerName": lambda pod: pod.spec.scheduler_name,
-        "spec.restartPolicy": lambda pod: pod.spec.restart_policy,
+        "spec.nodeName": attrgetter("spec.node_name"),
+        "spec.schedulerName": attrgetter("spec.scheduler_name"),
+        "spec.restartPolicy": attrgetter("spec.restart_policy"),
         "spec.hostNetwork": lambda pod: _word(pod.spec.host_network),
-        "status.phase": lambda pod: pod.status.phase,
-        "status.nominatedNodeName": lambda pod: pod.status.nominated_node_name,
+        "status.phase": attrgetter("status.phase"),
+        "status.nominatedNodeName": attrgetter("status.nominated_node_name"),
     },
     NODE: {"spec.unschedulable": lambda node: _word(node.spec.unschedulable)},
     NAMESPACE: {
         "status.phase": lambda thing: (
             "Active" if thing.metadata.deletion_timestamp is None else "Terminating"
         ),
-        "name": lambda thing: thing.metadata.name,
+        "name": attrgetter("metadata.name"),
     },
     EVENT: {
         # core/v1 names and events.k8s.io/v1 names: the stored object is the same.
         **_reference_getters("involvedObject"),
         **_reference_getters("regarding"),
-        "reason": lambda event: event.reason,
-        "type": lambda event: event.type,
-        "reportingComponent": lambda event: event.reporting_controller,
-        "reportingController": lambda event: event.reporting_controller,
+        "reason": attrgetter("reason"),
+        "type": attrgetter("type"),
+        "reportingComponent": attrgetter("reporting_controller"),
+        "reportingController": attrgetter("reporting_controller"),
     },
 }
 

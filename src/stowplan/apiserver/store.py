@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
+from itertools import groupby
 from typing import Any
 
 from stowplan.apiserver import answers
@@ -57,8 +59,13 @@ class Store:
             Update: self._writer.update,
             Patch: self._writer.patch,
             Delete: self._writer.delete,
-            Bind: self._writer.bind,
+            Bind: self._writer.binder.bind,
         }
+        self._bulk_handlers: dict[type, Callable[[Any], Sequence[Answer] | None]] = {
+            Create: self._writer.create_all,
+            Bind: self._writer.binder.bind_all,
+        }
+        """For several requests in a row; None if they are to be carried out one by one."""
         if journal is not None:
             for kind, thing, rest in journal.load():
                 self._ledger.restore(kind, thing, rest)
@@ -87,6 +94,23 @@ class Store:
             ledger.answers.append((done, answer))
         else:
             done(answer)
+
+    def call_all(
+        self, requests: Sequence[Request], done: Callable[[Sequence[Answer]], None]
+    ) -> None:
+        ledger = self._ledger
+        answers: list[Answer] = []
+        with ledger.batch():
+            for type_, alike in groupby(requests, type):
+                run = [*alike]
+                many = self._bulk_handlers.get(type_)
+                outcome = None if many is None else many(run)
+                if outcome is not None:
+                    ledger.answers.append((partial(_hear_all, answers, len(run)), outcome))
+                    continue
+                for request in run:
+                    self.call(request, answers.append)
+            ledger.answers.append((lambda _: done(answers), None))
 
     def list(
         self, kind: Kind, options: ListOptions, done: Callable[[ListResult | ApiError], None]
@@ -229,3 +253,8 @@ class Store:
         namespace = options.namespace if kind.namespaced else ""
         items = self._ledger.tables[kind.struct].select(namespace, selects)
         return items, str(self._ledger.version)
+
+
+def _hear_all(answers: list[Answer], count: int, outcome: Sequence[Answer] | ApiError) -> None:
+    """Take the answers to so many requests, which may be one refusal of all of them."""
+    answers.extend([outcome] * count if isinstance(outcome, ApiError) else outcome)

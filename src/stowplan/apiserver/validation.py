@@ -85,12 +85,12 @@ def subdomain_problem(name: str) -> str:
 
 def validate_meta(kind: Kind, meta: ObjectMeta) -> list[Problem]:
     """Name and labels; cheap for the good case, which is nearly all of them."""
-    problems = []
-    name = meta.name
+    problems: list[Problem] = []
+    name, labels = meta.name, meta.labels
     if len(name) > LABEL_LENGTH_MAX or kind is NAMESPACE or not _is_subdomain(name):
         problems += _name(kind, name)
-    if meta.labels:
-        problems += _labels(meta.labels, "metadata.labels")
+    if labels:
+        problems += _labels(labels, "metadata.labels")
     if meta.owner_references:
         problems += _owners(meta.owner_references)
     return problems

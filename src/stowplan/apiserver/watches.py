@@ -56,7 +56,7 @@ class Watcher:
     on_end: Callable[[ApiError | None], None]
     bookmarks: bool
     version: int
-    """Changes up to here were delivered, or are not wanted."""
+    """Changes up to here are not wanted: they came before it began, or were replayed."""
     active: bool = True
 
 
@@ -99,6 +99,7 @@ class WatchHub:
             self._hand_over(watcher, initial)
         if replay:
             self.deliver(replay, (watcher,))
+            watcher.version = replay[-1].version
 
     def stop(self, watcher: Watcher) -> None:
         if watcher.active:
@@ -116,15 +117,12 @@ class WatchHub:
             log.exception("a watcher of %s failed at the end of its watch", self._kind.plural)
 
     def deliver(self, changes: list[Change], watchers: tuple[Watcher, ...]) -> None:
-        first, last = changes[0].version, changes[-1].version
+        first = changes[0].version
         for watcher in watchers:
             seen = changes
             if first <= watcher.version:
                 # It began inside another one's handler, and has replayed these already.
                 seen = [change for change in changes if change.version > watcher.version]
-                if not seen:
-                    continue
-            watcher.version = last
             if watcher.predicate is not None:
                 seen = _translate(watcher.predicate, seen)
             if seen and watcher.active:
@@ -159,15 +157,18 @@ class WatchHub:
 
 def _translate(selects: Predicate, changes: list[Change]) -> list[Change]:
     """The changes as a watcher sees them that only knows what `selects` lets through."""
+    for change in changes:
+        if not selects(change.object):
+            break
+        if change.type == "MODIFIED" and not selects(change.previous):
+            break
+    else:
+        return changes  # As nearly always.
     translated = []
     for change in changes:
-        matches = selects(change.object)
-        if change.type != "MODIFIED":
-            if matches:
-                translated.append(change)
-            continue
-        assert change.previous is not None, f"nothing was modified at {change.version}"
-        matched = selects(change.previous)
+        matches = matched = selects(change.object)
+        if change.type == "MODIFIED":
+            matched = selects(change.previous)
         if matches and matched:
             translated.append(change)
         elif matches or matched:

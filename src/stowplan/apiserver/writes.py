@@ -7,7 +7,7 @@ and conditions stay structs all the way; PUT, other patches and bodies of JSON d
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from stowplan.apiserver import answers
 from stowplan.apiserver.admission import ADMITTED, Admission
+from stowplan.apiserver.bindings import Binder
 from stowplan.apiserver.bodies import (
     SharedRests,
     check_body,
@@ -30,14 +31,15 @@ from stowplan.apiserver.defaults import (
     qos_class,
 )
 from stowplan.apiserver.deletion import may_go, plan_deletion
+from stowplan.apiserver.event_writes import create_events
 from stowplan.apiserver.garbage import FOREGROUND, Garbage
 from stowplan.apiserver.identity import GENERATED_NAME_BASE_MAX, Identity
-from stowplan.apiserver.ledger import Ledger, Table
+from stowplan.apiserver.ledger import NOBODY, Ledger, Table
 from stowplan.apiserver.owners import Ref
 from stowplan.apiserver.patch import apply_patch
 from stowplan.apiserver.pod_update import validate_pod_update
 from stowplan.apiserver.pod_validation import validate_spec, validate_template
-from stowplan.apiserver.pod_writes import BoundStatus, check_binding, patch_status
+from stowplan.apiserver.pod_writes import patch_status
 from stowplan.apiserver.retention import EventRetention
 from stowplan.apiserver.served import with_defaults
 from stowplan.apiserver.updates import merge_update
@@ -50,12 +52,11 @@ from stowplan.apiserver.validation import (
     validate_object_update,
 )
 from stowplan.apiserver.watches import Rest
-from stowplan.errors import BadRequest, Invalid
-from stowplan.objects.api import Bind, Create, Delete, Patch, Update
+from stowplan.errors import BadRequest
+from stowplan.objects.api import Create, Delete, Patch, Update
 from stowplan.objects.base import KubeObject, ObjectMeta
 from stowplan.objects.codec import join, split
-from stowplan.objects.kinds import EVENT, JOB, KIND_BY_STRUCT, NAMESPACE, POD, Kind
-from stowplan.objects.node import Node
+from stowplan.objects.kinds import EVENT, JOB, KIND_BY_STRUCT, NAMESPACE, Kind
 from stowplan.objects.pod import Pod
 from stowplan.objects.workloads import (
     DaemonSet,
@@ -100,13 +101,12 @@ class Writer:
         self._identity = identity
         self._create_namespaces = create_namespaces
         self._admission = Admission(self)
+        self.binder = Binder(ledger, identity, self._admission)
         self._garbage = Garbage(ledger, self)
-        self._bound = BoundStatus()
         self._events = EventRetention()
         self._rests = SharedRests()
         self._pods = ledger.tables[Pod]
-        self._nodes = ledger.tables[Node]
-        self._namespaces = ledger.tables[Namespace]
+        self._namespaces = ledger.tables[Namespace].objects[""]
 
     # What admission asks.
 
@@ -126,33 +126,32 @@ class Writer:
 
     def create(self, request: Create) -> KubeObject:
         kind, thing, rest = request.kind, request.body, None
-        struct, ledger, identity = kind.struct, self._ledger, self._identity
+        struct, ledger = kind.struct, self._ledger
         if self._create_namespaces and kind.namespaced:
             self._make_namespace(request.namespace)
         if not isinstance(thing, struct) or kind is JOB:
             thing, rest = self._from_data(kind, thing)
         version = ledger.next_version()
-        table = ledger.tables[struct]
         meta = thing.metadata
         if meta.resource_version:
             raise BadRequest("resourceVersion should not be set on objects to be created")
-        namespace = self._namespace(kind, request.namespace, meta)
-        name = meta.name
+        namespace = self._namespace(kind, request.namespace, meta) if kind.namespaced else ""
+        name, table = meta.name, ledger.tables[struct]
+        names = table.objects.get(namespace, NOBODY)
         if not name:
-            name = self._generate_name(table, namespace, meta.generate_name)
-        elif table.find(namespace, name) is not None:
+            name = self._generate_name(kind, names, meta.generate_name)
+        elif name in names:
             raise answers.already_exists(kind, name)
-        now_s = identity.now_s()
+        if meta.deletion_timestamp is not None or meta.deletion_grace_period_seconds is not None:
+            meta = replace(meta, deletion_timestamp=None, deletion_grace_period_seconds=None)
         meta = replace(
             meta,
             name=name,
             namespace=namespace,
-            uid=identity.uid(ledger.version + 1),
+            uid=self._identity.uid(ledger.version + 1),
             resource_version=version,
             generation=1 if struct in _WITH_GENERATION else 0,
-            creation_timestamp=identity.text(now_s),
-            deletion_timestamp=None,
-            deletion_grace_period_seconds=None,
+            creation_timestamp=self._identity.now(),
         )
         if problems := validate_meta(kind, meta):
             raise answers.InvalidObject(kind, name, problems)
@@ -165,11 +164,15 @@ class Writer:
                 new = self._prepare(kind, new)
         ledger.write(table, "ADDED", None, new, rest)
         if kind is EVENT:
-            for old in self._events.keep(meta, now_s):
+            for old in self._events.keep(meta, self._identity.now_s()):
                 self._expire(old)
         elif struct in _CLASSES:
             self._admission.forget()
         return new
+
+    def create_all(self, requests: Sequence[Create]) -> Sequence[KubeObject] | None:
+        """In one go, if they are nothing but new events; else None, and nothing is done."""
+        return create_events(requests, self._ledger, self._identity, self._namespaces, self._events)
 
     def _from_data(self, kind: Kind, body: Any) -> tuple[KubeObject, Rest]:
         if isinstance(body, kind.struct):
@@ -192,19 +195,18 @@ class Writer:
 
     def _namespace(self, kind: Kind, namespace: str, meta: ObjectMeta) -> str:
         """The namespace of a new object, which must exist and stay."""
-        if not kind.namespaced:
-            return ""
         own = meta.namespace
-        if own and namespace and own != namespace:
-            raise BadRequest(
-                "the namespace of the provided object does not match the namespace sent on the "
-                "request"
-            )
-        namespace = namespace or own
-        if not namespace:
-            raise BadRequest("an empty namespace may not be set during creation")
-        found = self._namespaces.find("", namespace)
+        if own and own != namespace:
+            if namespace:
+                raise BadRequest(
+                    "the namespace of the provided object does not match the namespace sent on "
+                    "the request"
+                )
+            namespace = own
+        found = self._namespaces.get(namespace)
         if found is None:
+            if not namespace:
+                raise BadRequest("an empty namespace may not be set during creation")
             raise answers.not_found(NAMESPACE, namespace)
         if found.metadata.deletion_timestamp is not None:
             raise answers.forbidden(
@@ -216,18 +218,21 @@ class Writer:
         return namespace
 
     def _make_namespace(self, name: str) -> None:
-        if name and self._namespaces.find("", name) is None:
+        if name and name not in self._namespaces:
             self.create(Create(NAMESPACE, "", Namespace(metadata=ObjectMeta(name=name))))
 
-    def _generate_name(self, table: Table, namespace: str, base: str) -> str:
+    def _generate_name(self, kind: Kind, names: Mapping[str, KubeObject], base: str) -> str:
         if not base:
             return ""
-        for attempt in range(NAME_ATTEMPTS_MAX):
-            suffix = self._identity.suffix(self._ledger.version + 1 + attempt)
-            name = base[:GENERATED_NAME_BASE_MAX] + suffix
-            if table.find(namespace, name) is None:
+        number = self._ledger.version + 1
+        last = number + NAME_ATTEMPTS_MAX
+        while True:
+            name = base[:GENERATED_NAME_BASE_MAX] + self._identity.suffix(number)
+            if name not in names:
                 return name
-        raise answers.already_exists(table.kind, name)
+            number += 1
+            if number == last:
+                raise answers.already_exists(kind, name)
 
     def _expire(self, event: ObjectMeta) -> None:
         table = self._ledger.tables[EVENT.struct]
@@ -393,11 +398,11 @@ class Writer:
                 deletion_timestamp=self._identity.now(),
             )
             new = replace(old, metadata=marked)
-            rest = self._namespaces.rest("", meta.name)
-            self._ledger.write(self._namespaces, "MODIFIED", old, new, rest)
+            table = self._ledger.tables[Namespace]
+            self._ledger.write(table, "MODIFIED", old, new, table.rest("", meta.name))
             old = new
         self._garbage.begin_namespace(meta.name)
-        return self._namespaces.find("", meta.name) or old
+        return self._namespaces.get(meta.name) or old
 
     # What garbage collection does.
 
@@ -416,9 +421,9 @@ class Writer:
         self._modify(table, old, new, table.rest(ref.namespace, ref.name))
 
     def remove_namespace(self, name: str) -> None:
-        found = self._namespaces.find("", name)
+        found = self._namespaces.get(name)
         if found is not None and not found.metadata.finalizers:
-            self._remove(self._namespaces, found, found.metadata)
+            self._remove(self._ledger.tables[Namespace], found, found.metadata)
 
     def collect_garbage(self) -> None:
         self._garbage.collect()
@@ -431,30 +436,7 @@ class Writer:
                 self._expire(old)
         self._garbage.collect()
 
-    # Bind, and objects as they are.
-
-    def bind(self, request: Bind) -> None:
-        ledger, pods, node = self._ledger, self._pods, request.node
-        version = ledger.next_version()
-        old = pods.find(request.namespace, request.name)
-        if not isinstance(old, Pod):
-            raise answers.not_found(POD, request.name)
-        meta = old.metadata
-        if request.uid and request.uid != meta.uid:
-            raise answers.wrong_uid(POD, meta.namespace, meta.name, request.uid, meta.uid)
-        if not node:
-            raise Invalid(f'Binding "{request.name}" is invalid: target.name: Required value')
-        check_binding(old)
-        found = self._nodes.find("", node)
-        labels = self._admission.topology_labels(meta.labels, found, overwrite=True)
-        new = replace(
-            old,
-            metadata=replace(meta, resource_version=version, labels=labels),
-            spec=replace(old.spec, node_name=node),
-            status=self._bound.of(old.status, self._identity.now()),
-        )
-        rest = pods.rest(meta.namespace, meta.name) if pods.rests else None
-        ledger.write(pods, "MODIFIED", old, new, rest)
+    # Objects as they are.
 
     def put(self, thing: KubeObject, rest: Rest = None) -> KubeObject:
         """Store an object as it is, unchecked: how a cluster that was saved comes back.

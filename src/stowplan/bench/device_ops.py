@@ -6,7 +6,7 @@ placed is the scheduler's business (see DynamicResources).  Called by `ops`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -88,12 +88,13 @@ def create_resource_claims(act: Act, op: CreateResourceClaims) -> Steps[None]:
     # A cluster may answer in any order; all claims of a template ask for the same.
     asked = iter(requests)
 
-    def note(thing: KubeObject | None) -> None:
-        if thing is not None:
-            act.make.claims.append(Claim(op.namespace, thing.name, next(asked)))
+    def note(things: Sequence[KubeObject | None]) -> None:
+        act.make.claims += [
+            Claim(op.namespace, thing.name, next(asked)) for thing in things if thing is not None
+        ]
 
     yield from act.stage.send(
-        (Create(RESOURCE_CLAIM, op.namespace, body) for body in bodies), on_answer=note
+        (Create(RESOURCE_CLAIM, op.namespace, body) for body in bodies), on_answers=note
     )
 
 

@@ -18,11 +18,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from math import ceil
+from operator import attrgetter
 from typing import Any
 
 from stowplan.bench.sampler import Sampler
 from stowplan.bench.stage import Stage
 from stowplan.bench.yardstick import Yardstick
+from stowplan.core.attempts import Bound
 from stowplan.core.decision import Decision
 from stowplan.framework.status import Status
 from stowplan.objects.pod import Pod
@@ -36,6 +38,8 @@ PICTURE_S = 0.1
 PICTURE_POINTS_MAX = 600
 PERCENTILES = (50, 90, 95, 99)
 
+_seconds, _namespace = attrgetter("seconds"), attrgetter("metadata.namespace")
+
 
 @dataclass(frozen=True, slots=True)
 class Collection:
@@ -46,11 +50,12 @@ class Collection:
     selector: Selector | None = None
     """None: every pod of these namespaces."""
 
-    def counts(self, pod: Pod) -> bool:
-        metadata = pod.metadata
-        return metadata.namespace in self.namespaces and (
-            self.selector is None or self.selector.matches(metadata.labels or {})
-        )
+    def count(self, pods: Sequence[Pod]) -> int:
+        """How many of these pods are measured."""
+        if self.selector is not None:
+            matches = self.selector.matches
+            pods = [pod for pod in pods if matches(pod.metadata.labels or {})]
+        return sum(map(self.namespaces.__contains__, map(_namespace, pods)))
 
 
 class Throughput:
@@ -106,30 +111,32 @@ class AttemptTimes:
         self.seconds = array("d")
         self.outcomes: Counter[str] = Counter()
         self.recording = False
-        self._started_s: dict[str, float] = {}
-        """uid -> start; a binding may take its time while other attempts begin."""
 
     def start(self) -> None:
         self.seconds, self.outcomes = array("d"), Counter()
         self.recording = True
 
     def begin(self, queued: QueuedPod, now_s: float) -> None:
-        self._started_s[queued.info.uid] = time.perf_counter()
-
-    def decided(self, queued: QueuedPod, decision: Decision, now_s: float) -> None:
         return None
 
-    def end(
-        self, queued: QueuedPod, decision: Decision, status: Status | None, now_s: float
+    def decided(self, queued: QueuedPod, decision: Decision, now_s: float, seconds: float) -> None:
+        return None
+
+    def bound(self, attempts: Sequence[Bound], now_s: float) -> None:
+        if self.recording:
+            self.seconds.extend(map(_seconds, attempts))
+            self.outcomes["scheduled"] += len(attempts)
+
+    def failed(
+        self,
+        queued: QueuedPod,
+        decision: Decision,
+        status: Status,
+        now_s: float,
+        seconds: float,
     ) -> None:
-        ended_s = time.perf_counter()
-        started_s = self._started_s.pop(queued.info.uid, ended_s)
-        if not self.recording:
-            return
-        self.seconds.append(ended_s - started_s)
-        if status is None:
-            self.outcomes["scheduled"] += 1
-        else:
+        if self.recording:
+            self.seconds.append(seconds)
             self.outcomes["unschedulable" if status.is_rejected else "error"] += 1
 
     def plugin_error(self, plugin: str, point: str, cause: Exception) -> None:
@@ -235,9 +242,9 @@ class Meter:
         found.picture, found.picture_s = self._drawn()
         self.done.append(found)
 
-    def _placed(self, pod: Pod) -> None:
-        if self._collection is not None and self._collection.counts(pod):
-            self._count += 1
+    def _placed(self, pods: Sequence[Pod]) -> None:
+        if self._collection is not None:
+            self._count += self._collection.count(pods)
 
     def _sample(self, collection: Collection) -> Callable[[], None]:
         def tick() -> None:

@@ -6,7 +6,7 @@ the templates.  Called by `ops`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from stowplan.bench.making import BASE_POD, Act, Body, with_claim
@@ -66,11 +66,10 @@ def _create_and_wait(act: Act, requests: list[Create]) -> Steps[None]:
 def _create(act: Act, requests: list[Create], uids: list[str]) -> Steps[None]:
     """Notes the uids of the pods among what is created."""
 
-    def note(thing: KubeObject | None) -> None:
-        if isinstance(thing, Pod):
-            uids.append(thing.metadata.uid)
+    def note(things: Sequence[KubeObject | None]) -> None:
+        uids.extend(thing.metadata.uid for thing in things if isinstance(thing, Pod))
 
-    yield from act.stage.send(requests, on_answer=note)
+    yield from act.stage.send(requests, on_answers=note)
 
 
 def _steady(act: Act, op: CreatePods, namespace: str, requests: list[Create]) -> Steps[None]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from random import Random
 from typing import Any, Protocol, TypeVar
 
@@ -34,11 +35,13 @@ POLL_S = 0.001
 WAIT_S_MAX = 600.0
 NAMES_SHOWN = 3
 
+_SHOWN = frozenset({"ADDED", "MODIFIED"})
+
 
 class Placed(Protocol):
-    """Told of every pod that got its node, once."""
+    """Told of every pod that got its node, once: of all that the watch shows together."""
 
-    def __call__(self, pod: Pod) -> None: ...
+    def __call__(self, pods: Sequence[Pod]) -> None: ...
 
 
 class PodTally:
@@ -55,28 +58,28 @@ class PodTally:
         self.on_placed: list[Placed] = []
 
     def replace(self, items: list[KubeObject], resource_version: str) -> None:
-        for thing in items:
-            self._seen(thing)
+        self.apply([WatchEvent("ADDED", thing, resource_version) for thing in items])
 
     def apply(self, events: Sequence[WatchEvent]) -> None:
+        waiting, settled = self.waiting, self.settled
+        placed: list[Pod] = []
         for event in events:
-            if event.type == "DELETED":
-                uid = event.object.metadata.uid
-                self.waiting.pop(uid, None)
-                self.settled.add(uid)
-            elif event.type != "BOOKMARK":
-                self._seen(event.object)
-
-    def _seen(self, pod: Any) -> None:
-        uid, settled = pod.metadata.uid, self.settled
-        if not pod.spec.node_name:
-            self.waiting[uid] = pod
-        elif uid not in settled:
-            settled.add(uid)
-            self.waiting.pop(uid, None)
-            self.placed_count += 1
+            pod: Any = event.object
+            uid = pod.metadata.uid
+            if event.type in _SHOWN:
+                if not pod.spec.node_name:
+                    waiting[uid] = pod
+                elif uid not in settled:
+                    waiting.pop(uid, None)
+                    settled.add(uid)
+                    placed.append(pod)
+            elif event.type == "DELETED":
+                waiting.pop(uid, None)
+                settled.add(uid)
+        if placed:
+            self.placed_count += len(placed)
             for tell in self.on_placed:
-                tell(pod)
+                tell(placed)
 
     def key_of(self, uid: str) -> str:
         """Namespace and name of a pod that waits."""
@@ -164,22 +167,31 @@ class Stage:
         requests: Iterable[Request],
         *,
         workers: int = WORKERS_MAX,
-        on_answer: Callable[[KubeObject | None], None] = lambda answer: None,
+        on_answers: Callable[[Sequence[KubeObject | None]], None] = lambda answers: None,
     ) -> Steps[None]:
         """Send many, so many at a time, a turn for the others after each handful."""
         answers: list[Answer] = []
-        call, hear = self.cluster.call, answers.append
+        rest = iter(requests)
         in_flight = 0
-        for request in requests:
-            call(request, hear)
-            in_flight += 1
+        while batch := list(islice(rest, workers - in_flight)):
+            self._call(batch, answers)
+            in_flight += len(batch)
             pause_s = 0.0
             while in_flight >= workers:
                 yield pause_s
-                in_flight -= _take(answers, on_answer)
+                in_flight -= _take(answers, on_answers)
                 pause_s = POLL_S
-        while in_flight := in_flight - _take(answers, on_answer):
+        while in_flight := in_flight - _take(answers, on_answers):
             yield POLL_S
+
+    def _call(self, requests: list[Request], answers: list[Answer]) -> None:
+        """As workers do that all send at once: a cluster in this process takes it as one."""
+        call_all = getattr(self.cluster, "call_all", None)
+        if call_all is not None:
+            call_all(requests, answers.extend)
+            return
+        for request in requests:
+            self.cluster.call(request, answers.append)
 
     def list_pods(self, namespace: str, labels: Mapping[str, str]) -> Steps[list[Pod]]:
         answers: list[ListResult | ApiError] = []
@@ -210,13 +222,14 @@ class Stage:
     def wait_placed(self, uids: Sequence[str]) -> Steps[None]:
         """Until all of these pods have their nodes."""
         settled = self.tally.settled
-        done = 0
+        rest = iter(uids)
+        first = next(rest, "")
 
         def all_settled() -> bool:
-            nonlocal done
-            while done < len(uids) and uids[done] in settled:
-                done += 1
-            return done == len(uids)
+            nonlocal first
+            while first in settled:
+                first = next(rest, "")
+            return not first
 
         def left() -> list[str]:
             return sorted(self.tally.key_of(uid) for uid in uids if uid not in settled)
@@ -232,12 +245,13 @@ class Stage:
         )
 
 
-def _take(answers: list[Answer], on_answer: Callable[[KubeObject | None], None]) -> int:
+def _take(answers: list[Answer], on_answers: Callable[[Sequence[KubeObject | None]], None]) -> int:
     """Hand over the answers that have come, and count them; a failure is raised."""
-    count = len(answers)
+    things: list[KubeObject | None] = []
     for answer in answers:
         if isinstance(answer, ApiError):
             raise answer
-        on_answer(answer)
+        things.append(answer)
     answers.clear()
-    return count
+    on_answers(things)
+    return len(things)

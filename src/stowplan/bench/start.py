@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Sequence
 from random import Random
 
 import msgspec
@@ -86,8 +87,8 @@ def run_start(
     times: dict[str, float] = {}
     outcome: list[Exception | None] = []
 
-    def note_first(pod: Pod) -> None:
-        if pod.metadata.generate_name and "bound" not in times:
+    def note_first(pods: Sequence[Pod]) -> None:
+        if "bound" not in times and any(pod.metadata.generate_name for pod in pods):
             times["bound"], times["bound_cpu"] = engine.clock.now(), time.process_time()
 
     times["started"], times["started_cpu"] = engine.clock.now(), time.process_time()

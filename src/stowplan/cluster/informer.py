@@ -112,15 +112,17 @@ class Informer:
         for event in events:
             if self._stopped:
                 return  # By a callback.
-            version = _number(event.resource_version)
-            if 0 < version <= self._version:
+            text = event.resource_version
+            version = int(text) if text.isdecimal() else 0
+            if version <= self._version and version > 0:
                 continue
             # Before the callbacks: if one fails, the event is not told again.
             self._version = version
-            if event.type == "DELETED":
-                self._delete(event.object)
-            elif event.type != "BOOKMARK":
+            type_ = event.type
+            if type_ == "ADDED" or type_ == "MODIFIED":
                 self._set(event.object)
+            elif type_ == "DELETED":
+                self._delete(event.object)
 
     def _set(self, thing: KubeObject) -> None:
         meta = thing.metadata

@@ -7,7 +7,8 @@ by the very same code.  A callback may run before the call that started it retur
 append to an inbox in it.
 
 A side that can carry out several requests as one also has `batch()`, a context for `call`s whose
-answers and events then come at its end.
+answers and events then come at its end, and `call_all`, which answers many requests at once and in
+their order.
 
 Two sides implement it: `apiserver.store` in this process, `cluster.client` over HTTP.
 """

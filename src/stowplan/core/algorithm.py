@@ -65,6 +65,31 @@ class Algorithm:
     explain: Explain | None = None
     """Told of every search, while the columns it was made of still hold."""
 
+    def search_quietly(self, framework: Framework, cycle: Cycle, pod: PodInfo) -> Search | None:
+        """What `search` would find, where kept answers alone say so; None: ask `search`."""
+        if self.extenders or self.detail or pod.pod.status.nominated_node_name:
+            return None
+        own = framework.percentage_of_nodes_to_score
+        percentage = self.percentage_of_nodes_to_score if own is None else own
+        if 0 < percentage < 100:
+            return None
+        board = framework.quiet_board(cycle, pod)
+        if board is None:
+            return None
+        count = len(board.rows)
+        search = Search(feasible_count=count, evaluated_count=cycle.nodes.node_count)
+        if count > 1:
+            self._pick_kept(cycle, board, search)
+        elif count:
+            search.row = int(board.rows[0])
+        if not count or self.explain is not None:
+            answers = board.answers
+            assert answers is not None
+            search.found = Feasible(answers.passed, answers, [])
+            if not count:
+                search.diagnosis = framework.diagnose(cycle.nodes, search.found)
+        return search
+
     def search(
         self, framework: Framework, cycle: Cycle, pod: PodInfo
     ) -> Generator[Any, Any, Search]:
@@ -210,19 +235,23 @@ class Algorithm:
 
     def _pick(self, cycle: Cycle, board: ScoreBoard, search: Search) -> None:
         """One of the best, by chance or the first by name."""
-        search.board = board
         if board.is_kept:
-            answers = board.answers
-            assert answers is not None
-            is_best = answers.best()
-            search.row = self._one_of(cycle, is_best, None)
-            search.score = answers.best_sum + board.constant
+            self._pick_kept(cycle, board, search)
             return
+        search.board = board
         varying = board.varying
         best = varying[varying.argmax()]
         position = self._one_of(cycle, varying == best, board.rows)
         search.row = int(board.rows[position])
         search.score = int(best) + board.constant
+
+    def _pick_kept(self, cycle: Cycle, board: ScoreBoard, search: Search) -> None:
+        """The same where the kept sum alone says which are best."""
+        search.board = board
+        answers = board.answers
+        assert answers is not None
+        search.row = self._one_of(cycle, answers.best(), None)
+        search.score = answers.best_sum + board.constant
 
     def _one_of(self, cycle: Cycle, is_best: NodeMask, rows: Rows | None) -> int:
         """A place that is set; `rows` says which row of the table each place is."""

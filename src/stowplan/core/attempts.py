@@ -7,7 +7,11 @@ observers: the runtime's metrics and log, `core.bottlenecks`.
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from operator import attrgetter
 from typing import Protocol
+
+from msgspec import Struct
 
 from stowplan.core.decision import Decision
 from stowplan.framework.status import Status
@@ -15,23 +19,42 @@ from stowplan.queue import QueuedPod
 
 DECISIONS_MAX = 10_000
 
+_decision = attrgetter("decision")
+
+
+class Bound(Struct, frozen=True):
+    """An attempt that went well."""
+
+    queued: QueuedPod
+    decision: Decision
+    seconds: float
+    """How long it took, by the clock of the machine's recorder."""
+
 
 class AttemptObserver(Protocol):
-    """Hears of every attempt: begin, decided and end come once each, in this order.
+    """Hears of every attempt: begin, decided, and then bound or failed, once each.
 
-    One decision is made at a time; binding goes on beside the next ones, so an `end` may come
-    after other attempts began.
+    One decision is made at a time; binding goes on beside the next ones, so an attempt may end
+    after others began.  `seconds` is the time since it began, by the clock of the machine's
+    recorder; `now_s` is the machine's own time.
     """
 
     def begin(self, queued: QueuedPod, now_s: float) -> None: ...
 
-    def decided(self, queued: QueuedPod, decision: Decision, now_s: float) -> None:
+    def decided(self, queued: QueuedPod, decision: Decision, now_s: float, seconds: float) -> None:
         """The scheduling cycle is over, with or without a node."""
 
-    def end(
-        self, queued: QueuedPod, decision: Decision, status: Status | None, now_s: float
-    ) -> None:
-        """The pod is bound (status None), or the attempt failed."""
+    def bound(self, attempts: Sequence[Bound], now_s: float) -> None:
+        """These pods have their nodes: many at a time, as their bindings are answered."""
+
+    def failed(
+        self,
+        queued: QueuedPod,
+        decision: Decision,
+        status: Status,
+        now_s: float,
+        seconds: float,
+    ) -> None: ...
 
     def plugin_error(self, plugin: str, point: str, cause: Exception) -> None:
         """A plugin raised, or answered with an error; `cause` has its traceback if it raised."""
@@ -56,20 +79,35 @@ class AttemptLog:
         for observer in self._observers:
             observer.begin(queued, now_s)
 
-    def decided(self, queued: QueuedPod, decision: Decision, now_s: float) -> None:
+    def decided(self, queued: QueuedPod, decision: Decision, now_s: float, seconds: float) -> None:
         for observer in self._observers:
-            observer.decided(queued, decision, now_s)
+            observer.decided(queued, decision, now_s, seconds)
 
-    def end(
-        self, queued: QueuedPod, decision: Decision, status: Status | None, now_s: float
-    ) -> None:
-        decisions = self._decisions
-        decisions[decision.pod] = decision
-        decisions.move_to_end(decision.pod)
-        if len(decisions) > self._decisions_max:
-            decisions.popitem(last=False)
+    def bound(self, attempts: Sequence[Bound], now_s: float) -> None:
+        self._keep(map(_decision, attempts))
         for observer in self._observers:
-            observer.end(queued, decision, status, now_s)
+            observer.bound(attempts, now_s)
+
+    def failed(
+        self,
+        queued: QueuedPod,
+        decision: Decision,
+        status: Status,
+        now_s: float,
+        seconds: float,
+    ) -> None:
+        self._keep((decision,))
+        for observer in self._observers:
+            observer.failed(queued, decision, status, now_s, seconds)
+
+    def _keep(self, decisions: Iterable[Decision]) -> None:
+        kept = self._decisions
+        for decision in decisions:
+            pod = decision.pod
+            kept[pod] = decision
+            kept.move_to_end(pod)
+        while len(kept) > self._decisions_max:
+            kept.popitem(last=False)
 
     def plugin_error(self, plugin: str, point: str, cause: Exception) -> None:
         for observer in self._observers:

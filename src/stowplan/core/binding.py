@@ -66,21 +66,23 @@ class Binding(Struct):
     attempt: Attempt
     queued: QueuedPod
     tools: BindingTools
-    bind_plugin: str = ""
-    """Who made the request to bind."""
-    bind_started_s: float = 0.0
+    pod: PodInfo
+    """The assumed one."""
+    node: str
+    begun_s: float
+    """When the attempt began; like the next one, by the recorder's clock."""
+    bind_started_s: float
+    binder: Any = None
+    """The plugin that made the request to bind."""
+    request: Any = None
     called_off: str = ""
     """Why preemption called it off."""
     _sleeping: dict[int, Callable[[Any], None]] = field(default_factory=dict)
 
     @property
-    def pod(self) -> PodInfo:
-        assert self.attempt.assumed is not None
-        return self.attempt.assumed
-
-    @property
-    def node(self) -> str:
-        return self.attempt.decision.node
+    def bind_plugin(self) -> str:
+        name: str = getattr(self.binder, "name", "")
+        return name
 
     def call_off(self, why: str) -> None:
         """Stop PreBind where it stands: those that sleep now, those that ask when they hear."""
@@ -304,18 +306,18 @@ def _bind_by_extender(binding: Binding) -> Generator[Any, Any, Outcome]:
 
 def ask_plugin(binding: Binding) -> Any:
     """The request of the first Bind plugin that takes the pod, or why there is none."""
-    cycle = binding.attempt.cycle
+    cycle, pod, node = binding.attempt.cycle, binding.pod, binding.node
     for plugin in binding.framework.plugins.bind:
-        name = getattr(plugin, "name", "")
+        binding.binder = plugin
         try:
-            request = plugin.bind(cycle, binding.pod, binding.node)
+            request = plugin.bind(cycle, pod, node)
         except Exception as cause:
-            raise point_failed(name, "Bind", describe(cause)) from cause
+            raise point_failed(binding.bind_plugin, "Bind", describe(cause)) from cause
         if not isinstance(request, Status):
-            binding.bind_plugin = name
+            binding.request = request
             return request
         if request.code != Code.SKIP:
-            return BindFailed(point_failed(name, "Bind", request.message).status)
+            return BindFailed(point_failed(binding.bind_plugin, "Bind", request.message).status)
     return BindFailed(Status(Code.ERROR, ("no Bind plugin took the pod",)))
 
 

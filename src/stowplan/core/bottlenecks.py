@@ -10,11 +10,12 @@ that at intervals, logs the report and serves it over HTTP.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import IntEnum
 from typing import Any, TypeVar
 
+from stowplan.core.attempts import Bound
 from stowplan.core.decision import Decision
 from stowplan.core.latencies import BUFFER_MAX, Latencies
 from stowplan.framework.status import Status
@@ -143,7 +144,6 @@ class Bottlenecks:
         self.catch_up: Callable[[], None] = lambda: None
         self._thresholds_s = dict(thresholds_s)
         self._cycles = 0
-        self._cycle_began_s = 0.0
         self._waits_s: list[float] = []
         self._cycles_s: list[float] = []
         """Not counted yet: on the way of a pod there is only an append."""
@@ -175,19 +175,26 @@ class Bottlenecks:
             self._waits_s.append(now_s - queued.initial_attempt_s)
         if len(self._cycles_s) >= BUFFER_MAX:
             self._count_attempts()
-        self._cycle_began_s = self.now()
 
-    def decided(self, queued: QueuedPod, decision: Decision, now_s: float) -> None:
-        self._cycles_s.append(self.now() - self._cycle_began_s)
+    def decided(self, queued: QueuedPod, decision: Decision, now_s: float, seconds: float) -> None:
+        self._cycles_s.append(seconds)
 
-    def end(
-        self, queued: QueuedPod, decision: Decision, status: Status | None, now_s: float
+    def bound(self, attempts: Sequence[Bound], now_s: float) -> None:
+        self._count("scheduled", len(attempts))
+
+    def failed(
+        self,
+        queued: QueuedPod,
+        decision: Decision,
+        status: Status,
+        now_s: float,
+        seconds: float,
     ) -> None:
-        result = "scheduled"
-        if status is not None:
-            result = "unschedulable" if status.is_rejected else "error"
+        self._count("unschedulable" if status.is_rejected else "error", 1)
+
+    def _count(self, result: str, count: int) -> None:
         results = self._window.results
-        results[result] = results.get(result, 0) + 1
+        results[result] = results.get(result, 0) + count
 
     def plugin_error(self, plugin: str, point: str, cause: Exception) -> None:
         errors = self._window.plugin_errors

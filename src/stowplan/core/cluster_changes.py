@@ -5,8 +5,10 @@ Mirrors kube-scheduler's `eventhandlers.go`, row by row of its table.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
+from stowplan.core.messages import Added, Deleted, Updated
 from stowplan.core.node_changes import NODE_ADD, NODE_DELETE, node_update_events
 from stowplan.framework.events import Action, ClusterEvent, Resource
 from stowplan.objects.base import KubeObject
@@ -22,7 +24,7 @@ from stowplan.objects.storage import (
     VolumeAttachment,
 )
 from stowplan.queue import pod_update_events
-from stowplan.state.cache import CacheError
+from stowplan.state.cache import CacheError, same_kind
 from stowplan.state.pod_info import PodInfo
 
 if TYPE_CHECKING:
@@ -49,9 +51,31 @@ class ClusterChanges:
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
 
-    def added(self, obj: KubeObject) -> None:
+    def added(self, events: Sequence[Added]) -> None:
+        """Pods without a node that come one after the other go to the queue together."""
+        machine = self._machine
+        pods, frameworks, is_assumed = machine.pods, machine.frameworks, machine.cache.is_assumed
+        arrived: list[PodInfo] = []
+        for event in events:
+            thing = event.object
+            if isinstance(thing, Pod) and not thing.spec.node_name:
+                if thing.status.phase not in _FINISHED:
+                    info = PodInfo(thing)
+                    pods[info.key] = info
+                    if thing.spec.scheduler_name in frameworks and not is_assumed(info.uid):
+                        arrived.append(info)
+                continue
+            if arrived:
+                machine.queue.add_all(arrived)
+                arrived = []
+            self._added(thing)
+        if arrived:
+            machine.queue.add_all(arrived)
+
+    def _added(self, obj: KubeObject) -> None:
         if isinstance(obj, Pod):
-            self._pod_added(obj)
+            if obj.status.phase not in _FINISHED:
+                self._assigned(obj)
         elif isinstance(obj, Node):
             self._machine.cache.add_node(obj)
             self._machine.queue.move_all(NODE_ADD, None, obj)
@@ -59,20 +83,25 @@ class ClusterChanges:
             self._machine.objects.put(obj)
             self._tell(obj, Action.ADD, None, obj)
 
-    def updated(self, old: KubeObject, new: KubeObject) -> None:
-        if isinstance(new, Pod):
-            assert isinstance(old, Pod)
-            self._pod_updated(old, new)
-        elif isinstance(new, Node):
-            assert isinstance(old, Node)
-            self._machine.cache.add_node(new)
-            for event in node_update_events(old, new):
-                self._machine.queue.move_all(event, old, new)
-        else:
-            self._machine.objects.put(new)
-            self._tell(new, Action.UPDATE, old, new)
+    def updated(self, events: Sequence[Updated]) -> None:
+        for event in events:
+            old: Any = event.old
+            new = event.new
+            if isinstance(new, Pod):
+                self._pod_updated(old, new)
+            elif isinstance(new, Node):
+                self._machine.cache.add_node(new)
+                for change in node_update_events(old, new):
+                    self._machine.queue.move_all(change, old, new)
+            else:
+                self._machine.objects.put(new)
+                self._tell(new, Action.UPDATE, old, new)
 
-    def deleted(self, obj: KubeObject) -> None:
+    def deleted(self, events: Sequence[Deleted]) -> None:
+        for event in events:
+            self._deleted(event.object)
+
+    def _deleted(self, obj: KubeObject) -> None:
         if isinstance(obj, Pod):
             self._pod_deleted(obj)
         elif isinstance(obj, Node):
@@ -93,18 +122,6 @@ class ClusterChanges:
             self._machine.queue.move_all(ClusterEvent(resource, action), old, new)
 
     # -- pods -------------------------------------------------------------------------------
-
-    def _pod_added(self, pod: Pod) -> None:
-        machine = self._machine
-        if pod.status.phase in _FINISHED:
-            return
-        if pod.spec.node_name:
-            self._assigned(pod)
-            return
-        info = PodInfo(pod)
-        machine.pods[info.key] = info
-        if machine.is_ours(pod) and not machine.cache.is_assumed(info.uid):
-            machine.queue.add(info)
 
     def _assigned(self, pod: Pod) -> bool:
         """The cluster shows the pod on a node for the first time; True if we had assumed it."""
@@ -159,8 +176,8 @@ class ClusterChanges:
 
     def _unassigned_updated(self, new: Pod) -> None:
         machine = self._machine
-        info = PodInfo(new)
-        before = machine.pods.get(info.key)
+        before = machine.pods.get(new.key)
+        info = PodInfo(new, same_kind(before, new) if before is not None else None)
         machine.pods[info.key] = info
         if not machine.is_ours(new):
             return

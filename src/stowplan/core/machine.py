@@ -9,13 +9,13 @@ event (`core.replay`).  The flow of a pod: `cluster_changes` (it appears) -> que
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from stowplan.config import SchedulerConfig
 from stowplan.core.algorithm import TieBreak
-from stowplan.core.attempts import AttemptLog
+from stowplan.core.attempts import AttemptLog, Bound
 from stowplan.core.binding import (
     BindFailed,
     Binding,
@@ -56,7 +56,7 @@ from stowplan.framework.events import Action, ClusterEvent, Resource
 from stowplan.framework.handle import Handle
 from stowplan.framework.plugin import Nominate
 from stowplan.framework.runtime import Framework
-from stowplan.framework.timing import SUCCESS, Recorder
+from stowplan.framework.timing import SUCCESS, NoRecorder, Recorder
 from stowplan.objects.api import Bind
 from stowplan.objects.pod import Pod
 from stowplan.plugins import IN_TREE
@@ -73,6 +73,9 @@ ASSIGNED_POD_DELETE = ClusterEvent(Resource.ASSIGNED_POD, Action.DELETE)
 
 CHANGES_MAX = 4096
 """Changes in the cache that may wait for the next cycle; without one, they are taken in anyway."""
+
+_FROM_OUTSIDE = frozenset({Updated, Added, Deleted, Answered})
+"""What comes in numbers; none of them begins a decision."""
 
 
 class Machine:
@@ -102,6 +105,8 @@ class Machine:
         self.log = log or AttemptLog()
         self.recorder = recorder
         """Told how long everything takes; None: nobody asks."""
+        self._clock = (recorder or NoRecorder()).now
+        """For durations, and nothing else."""
         self.unschedulable_max_s = unschedulable_max_s
         self.stopping = False
         self.tap: Callable[[Event, float, list[Effect]], None] | None = None
@@ -119,42 +124,66 @@ class Machine:
 
     def handle(self, event: Event, now_s: float) -> list[Effect]:
         """Take in one event; what is to be done about it."""
+        return self.handle_all((event,), now_s)
+
+    def handle_all(self, events: Sequence[Event], now_s: float) -> list[Effect]:
+        """Take in events of one type that came together, one after the other."""
         stepper = self.stepper
         stepper.now_s = now_s
+        if self.tap is not None:
+            return [effect for event in events for effect in self._tapped(event)]
+        self._take(events)
+        effects, stepper.effects = stepper.effects, []
+        return effects
+
+    def _tapped(self, event: Event) -> list[Effect]:
+        stepper = self.stepper
+        self._take((event,))
+        effects, stepper.effects = stepper.effects, []
+        if self.tap is not None:
+            self.tap(event, stepper.now_s, effects)
+        return effects
+
+    def _take(self, events: Sequence[Any]) -> None:
+        kind = type(events[0])
+        if self._deciding is not None or kind not in _FROM_OUTSIDE:
+            for event in events:
+                self._take_or_hold_back(event)
+        elif kind is Updated:
+            self.changes.updated(events)
+        elif kind is Added:
+            self.changes.added(events)
+        elif kind is Deleted:
+            self.changes.deleted(events)
+        else:
+            self._answered(events)
+        if len(self.cache.changes) > CHANGES_MAX and self._deciding is None:
+            self.table.refresh(self.cache)
+
+    def _take_or_hold_back(self, event: Event) -> None:
         if isinstance(event, Answered):
-            stepper.answer(event.token, event.answer)
+            self._answered((event,))
         elif self._deciding is None:
-            self._take(event)
+            self._take_one(event)
         else:
             # A decision waits for an extender: the world it is made in must not change meanwhile.
             self._held_back.append(event)
-        if self._held_back:
-            self._let_go()
-        if len(self.cache.changes) > CHANGES_MAX and self._deciding is None:
-            self.table.refresh(self.cache)
-        effects, stepper.effects = stepper.effects, []
-        if self.tap is not None:
-            self.tap(event, now_s, effects)
-        return effects
-
-    def _let_go(self) -> None:
-        """Take in what was held back, as far as no decision waits."""
         while self._held_back and self._deciding is None:
             held = self._held_back.popleft()
             if callable(held):
                 held()
             else:
-                self._take(held)
+                self._take_one(held)
 
-    def _take(self, event: Event) -> None:
+    def _take_one(self, event: Event) -> None:
         if isinstance(event, Updated):
-            self.changes.updated(event.old, event.new)
+            self.changes.updated((event,))
         elif isinstance(event, Added):
-            self.changes.added(event.object)
+            self.changes.added((event,))
+        elif isinstance(event, Deleted):
+            self.changes.deleted((event,))
         elif isinstance(event, ScheduleNext):
             self._schedule(event.count)
-        elif isinstance(event, Deleted):
-            self.changes.deleted(event.object)
         elif isinstance(event, Tick):
             self._tick()
         elif isinstance(event, Stop):
@@ -259,84 +288,118 @@ class Machine:
     # -- one pod ----------------------------------------------------------------------------
 
     def _schedule(self, count: int) -> None:
+        queue, cache, stepper = self.queue, self.cache, self.stepper
         for _ in range(count):
             if self._deciding is not None or self.stopping:
                 return
-            queued = self.queue.pop()
+            queued = queue.pop()
             if queued is None:
                 return
-            framework = self.frameworks.get(queued.info.pod.spec.scheduler_name)
-            if framework is None or self._skipped(queued):
-                self.queue.done(queued.info.uid)
-            else:
-                self._try(framework, queued)
+            info = queued.info
+            framework = self._framework_for(info)
+            if framework is None:
+                queue.done(info.uid)
+                continue
+            self._deciding = queued
+            self.log.begin(queued, stepper.now_s)
+            stepper.resume(
+                schedule_one(framework, cache, self.algorithm, info),
+                partial(self._decided, framework, queued, self._clock()),
+                None,
+            )
 
-    def _try(self, framework: Framework, queued: QueuedPod) -> None:
-        self._deciding = queued
-        self.log.begin(queued, self.stepper.now_s)
-        self.stepper.start(
-            schedule_one(framework, self.cache, self.algorithm, queued.info),
-            lambda attempt: self._decided(framework, queued, attempt),
-        )
-
-    def _skipped(self, queued: QueuedPod) -> bool:
-        pod = queued.info.pod
-        if pod.metadata.deletion_timestamp is not None:
-            note = f"skip schedule deleting pod: {queued.info.key}"
+    def _framework_for(self, info: PodInfo) -> Framework | None:
+        """Who decides on a pod that comes from the queue; None if there is nothing to decide."""
+        pod = info.pod
+        if pod.metadata.deletion_timestamp is None:
+            known = self.cache.is_assumed(info.uid)
+            return None if known else self.frameworks.get(pod.spec.scheduler_name)
+        if pod.spec.scheduler_name in self.frameworks:
+            note = f"skip schedule deleting pod: {info.key}"
             self.record(pod, "Warning", "FailedScheduling", "Scheduling", note)
-            return True
-        return self.cache.is_assumed(queued.info.uid)
+        return None
 
-    def _decided(self, framework: Framework, queued: QueuedPod, attempt: Attempt) -> None:
+    def _decided(
+        self, framework: Framework, queued: QueuedPod, begun_s: float, attempt: Attempt
+    ) -> None:
         self._deciding = None
-        self.log.decided(queued, attempt.decision, self.now_s)
-        self._report(attempt.problems)
-        if attempt.assumed is None:
-            self.log.end(queued, attempt.decision, attempt.status, self.now_s)
-            preemption = self.failure.prepare(framework, attempt, queued.info)
-            self.failure.handle(queued, Failure.of(attempt))
-            if preemption is not None:
-                self.failure.preempt(preemption)
+        decided_s, now_s = self._clock(), self.stepper.now_s
+        self.log.decided(queued, attempt.decision, now_s, decided_s - begun_s)
+        if attempt.problems:
+            self._report(attempt.problems)
+        pod, node = attempt.assumed, attempt.decision.node
+        if pod is None:
+            self._not_decided(framework, queued, begun_s, attempt)
             return
-        self.queue.nominator.delete(queued.info.uid)
+        if self.queue.nominator.node_of:
+            self.queue.nominator.delete(pod.uid)
         waiting = None
         if attempt.waits:
-            node = attempt.decision.node
-            waiting = self.waiting.add(attempt.assumed, node, attempt.waits, self.now_s)
-        self._activate(attempt)
-        self._bind(Binding(framework, attempt, queued, self._binding_tools), waiting)
+            waiting = self.waiting.add(pod, node, attempt.waits, now_s)
+        if attempt.cycle.activate:
+            self._activate(attempt)
+        tools = self._binding_tools
+        self._bind(
+            Binding(framework, attempt, queued, tools, pod, node, begun_s, decided_s), waiting
+        )
+
+    def _not_decided(
+        self, framework: Framework, queued: QueuedPod, begun_s: float, attempt: Attempt
+    ) -> None:
+        status = attempt.status
+        assert status is not None
+        seconds = self._clock() - begun_s
+        self.log.failed(queued, attempt.decision, status, self.now_s, seconds)
+        preemption = self.failure.prepare(framework, attempt, queued.info)
+        self.failure.handle(queued, Failure.of(attempt))
+        if preemption is not None:
+            self.failure.preempt(preemption)
 
     def _bind(self, binding: Binding, waiting: WaitingPod | None) -> None:
         """Send the pod on its way; most pods need to wait for nothing but the API server."""
-        framework, pod = binding.framework, binding.pod
+        framework, pod, cycle = binding.framework, binding.pod, binding.attempt.cycle
         try:
-            groups = []
-            if framework.pre_binders(binding.attempt.cycle):
-                groups = pre_flight(framework, binding.attempt.cycle, pod, binding.node)
+            groups = None
+            if framework.pre_binders(cycle):
+                groups = pre_flight(framework, cycle, pod, binding.node)
             if groups or waiting is not None or self.algorithm.extenders:
-                steps = bind_pod(binding, groups, waiting)
+                steps = bind_pod(binding, groups or [], waiting)
                 self.stepper.start(steps, partial(self._bound, binding))
                 return
             self.queue.done(pod.uid)
-            binding.bind_started_s = framework.recorder.now()
             request = ask_plugin(binding)
         except PluginFailed as failure:
             self.waiting.drop(pod.uid)
             self._bound(binding, failed_by(failure))
             return
         if isinstance(request, Bind):
-            self.stepper.ask(request, partial(self._bind_answered, binding, request))
+            self.stepper.ask(request, binding)  # `_answered` sees to it.
         else:
             self.stepper.start(finish_bind(binding, request), partial(self._bound, binding))
 
-    def _bind_answered(self, binding: Binding, request: Bind, answer: Any) -> None:
-        if isinstance(answer, ApiError) or binding.attempt.cycle.sampled:
-            steps = finish_bind(binding, request, answer)
-            self.stepper.start(steps, partial(self._bound, binding))
-            return
-        framework = binding.framework
-        framework.bind_s.append(framework.recorder.now() - binding.bind_started_s)
-        self._bound(binding, None)
+    def _answered(self, events: Sequence[Answered]) -> None:
+        """Bindings that went well are the bulk of it: they end together."""
+        waiting, ended_s = self.stepper.waiting, self._clock()
+        bound: list[Binding] = []
+        for event in events:
+            asker, answer = waiting.pop(event.token, None), event.answer
+            if isinstance(asker, Binding) and not isinstance(answer, ApiError):
+                framework, seconds = asker.framework, ended_s - asker.bind_started_s
+                framework.bind_s.append(seconds)
+                if asker.attempt.cycle.sampled:
+                    framework.recorder.plugin(asker.bind_plugin, "Bind", SUCCESS, seconds)
+                bound.append(asker)
+                continue
+            if bound:
+                self._end(bound)
+                bound = []
+            if isinstance(asker, Binding):
+                steps = finish_bind(asker, asker.request, answer)
+                self.stepper.start(steps, partial(self._bound, asker))
+            elif asker is not None:
+                asker(answer)
+        if bound:
+            self._end(bound)
 
     def _report(self, problems: list[Exception]) -> None:
         for problem in problems:
@@ -366,19 +429,32 @@ class Machine:
                 # It takes a pod off its node: not while a decision looks at the nodes.
                 self._held_back.append(partial(self._bind_failed, binding, failed))
             return
-        attempt, now_s = binding.attempt, self.stepper.now_s
-        pod, decision = attempt.assumed, attempt.decision
-        assert pod is not None
-        self.cache.finish_binding(pod.uid, now_s)
-        note = f"Successfully assigned {pod.key} to {decision.node}"
-        self.record(pod.pod, "Normal", "Scheduled", "Binding", note)
-        self.log.end(binding.queued, decision, None, now_s)
-        if binding.framework.plugins.post_bind:
-            self._post_bind(binding)
-        if attempt.cycle.activate:
-            self._activate(attempt)
+        self._end([binding])
+
+    def _end(self, bindings: list[Binding]) -> None:
+        """These pods are bound."""
+        now_s, ended_s = self.stepper.now_s, self._clock()
+        finish_binding, tell = self.cache.finish_binding, self.stepper.effects.append
+        ended: list[Bound] = []
+        for binding in bindings:
+            pod, attempt = binding.pod, binding.attempt
+            thing = pod.pod
+            finish_binding(pod.uid, now_s)
+            note = f"Successfully assigned {pod.key} to {binding.node}"
+            speaker = thing.spec.scheduler_name
+            tell(RecordEvent(thing, "Normal", "Scheduled", "Binding", note, speaker))
+            ended.append(Bound(binding.queued, attempt.decision, ended_s - binding.begun_s))
+            if binding.framework.plugins.post_bind or attempt.cycle.activate:
+                self.log.bound(ended, now_s)
+                ended = []
+                self._post_bind(binding)
+                self._activate(attempt)
+        if ended:
+            self.log.bound(ended, now_s)
 
     def _post_bind(self, binding: Binding) -> None:
+        if not binding.framework.plugins.post_bind:
+            return
         framework, cycle = binding.framework, binding.attempt.cycle
         recorder = framework.recorder
         started_s = last_s = recorder.now()
@@ -413,7 +489,8 @@ class Machine:
             self.log.problem(str(problem))
         failure = Failure.of_binding(failed, attempt)
         rejected = failure.status.is_rejected
-        self.log.end(queued, failure.decision, failure.status, self.now_s)
+        seconds = self._clock() - binding.begun_s
+        self.log.failed(queued, failure.decision, failure.status, self.now_s, seconds)
         if forgotten and not rejected:
             self.queue.move_all(ASSIGNED_POD_DELETE, pod.pod, None)
         self.failure.handle(queued, failure)

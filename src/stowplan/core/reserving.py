@@ -26,6 +26,7 @@ def assume(cache: Cache, pod: PodInfo, node: str) -> PodInfo:
     """The pod with its node set, counted in the cache; CacheError if it is there already."""
     thing = pod.pod
     assumed = PodInfo(replace(thing, spec=replace(thing.spec, node_name=node)), pod.kind)
+    assumed.claims = pod.claims
     cache.assume_pod(assumed)
     return assumed
 

@@ -52,8 +52,9 @@ class Stepper:
     def __init__(self) -> None:
         self.effects: list[Effect] = []
         self._tokens = count(1)
-        self._waiting: dict[int, Finished] = {}
-        """Who is to be told the answer, by the token of the question."""
+        self.waiting: dict[int, Any] = {}
+        """Who is to be told the answer, by the token of the question: a `Finished`, or something
+        else that whoever asked sees to itself."""
         self._ready: deque[tuple[Steps, Finished, Any]] = deque()
         self._timers: list[tuple[float, int]] = []
         self._actions: dict[int, Callable[[], None]] = {}
@@ -62,25 +63,51 @@ class Stepper:
         self.now_s = 0.0
 
     def start(self, steps: Steps, finished: Finished) -> None:
-        self._resume(steps, finished, None)
+        self.resume(steps, finished, None)
+
+    def resume(self, steps: Steps, finished: Finished, value: Any) -> None:
+        """Go on with a generator, or begin (with None).
+
+        Never inside another one: a plugin may allow a pod in its own step.
+        """
+        ready = self._ready
+        if self._running:
+            ready.append((steps, finished, value))
+            return
+        self._running = True
+        try:
+            while True:
+                try:
+                    wanted = steps.send(value)
+                    if not isinstance(wanted, _WANTED):
+                        wanted = _corrected(steps, wanted)
+                except StopIteration as stop:
+                    finished(stop.value)
+                else:
+                    self._provide(wanted, steps, finished)
+                if not ready:
+                    break
+                steps, finished, value = ready.popleft()
+        finally:
+            self._running = False
 
     def answer(self, token: int, answer: Any) -> bool:
         """Resume whoever waits for this answer; False if nobody does (any more)."""
-        waiting = self._waiting.pop(token, None)
+        waiting = self.waiting.pop(token, None)
         if waiting is None:
             return False
         waiting(answer)
         return True
 
-    def ask(self, request: Request, answered: Finished) -> None:
+    def ask(self, request: Request, asker: Any) -> None:
         """Send a request for somebody who is told the answer without having waited for it."""
         token = next(self._tokens)
-        self._waiting[token] = answered
+        self.waiting[token] = asker
         self.effects.append(Call(token, request))
 
     @property
     def pending_count(self) -> int:
-        return len(self._waiting)
+        return len(self.waiting)
 
     @property
     def timer_count(self) -> int:
@@ -111,40 +138,19 @@ class Stepper:
             _, number = heapq.heappop(self._timers)
             self._actions.pop(number)()
 
-    def _resume(self, steps: Steps, finished: Finished, value: Any) -> None:
-        """Never runs a generator inside another one: a plugin may allow a pod in its own step."""
-        if self._running:
-            self._ready.append((steps, finished, value))
-            return
-        self._running = True
-        try:
-            self._advance(steps, finished, value)
-            while self._ready:
-                self._advance(*self._ready.popleft())
-        finally:
-            self._running = False
-
-    def _advance(self, steps: Steps, finished: Finished, value: Any) -> None:
-        try:
-            wanted = steps.send(value)
-            while not isinstance(wanted, _WANTED):
-                # Its own fault, so it hears of it: a plugin's mistake ends the plugin's attempt.
-                wanted = steps.throw(TypeError(f"{wanted!r} is nothing that can be carried out"))
-        except StopIteration as stop:
-            finished(stop.value)
-            return
+    def _provide(self, wanted: Any, steps: Steps, finished: Finished) -> None:
         if isinstance(wanted, _REQUESTS):
-            self.ask(wanted, partial(self._resume, steps, finished))
+            self.ask(wanted, partial(self.resume, steps, finished))
         elif isinstance(wanted, CallExtender):
             token = next(self._tokens)
-            self._waiting[token] = partial(self._resume, steps, finished)
+            self.waiting[token] = partial(self.resume, steps, finished)
             self.effects.append(AskExtender(token, wanted))
         elif isinstance(wanted, Sleep):
-            self.at(self.now_s + wanted.seconds, lambda: self._resume(steps, finished, None))
+            self.at(self.now_s + wanted.seconds, lambda: self.resume(steps, finished, None))
         elif isinstance(wanted, Suspend):
-            wanted.register(lambda outcome: self._resume(steps, finished, outcome))
+            wanted.register(lambda outcome: self.resume(steps, finished, outcome))
         else:
-            self._fork(wanted.branches, lambda results: self._resume(steps, finished, results))
+            self._fork(wanted.branches, lambda results: self.resume(steps, finished, results))
 
     def _fork(self, branches: list[Steps], joined: Finished) -> None:
         results: list[Any] = [None] * len(branches)
@@ -164,4 +170,14 @@ class Stepper:
             return finished
 
         for index, branch in enumerate(branches):
-            self._resume(branch, finish(index), None)
+            self.resume(branch, finish(index), None)
+
+
+def _corrected(steps: Steps, wanted: Any) -> Any:
+    """What it wants instead of something that nobody can carry out.
+
+    Its own fault, so it hears of it: a plugin's mistake ends the plugin's attempt.
+    """
+    while not isinstance(wanted, _WANTED):
+        wanted = steps.throw(TypeError(f"{wanted!r} is nothing that can be carried out"))
+    return wanted

@@ -7,6 +7,8 @@ from typing import Any
 from stowplan.framework.handle import Handle
 from stowplan.state.node_table import NodeTable
 
+_NOBODY: frozenset[str] = frozenset()
+
 
 class Cycle:
     """Each plugin keeps its own state under its own name; a value with `clone` is copied by it."""
@@ -29,7 +31,7 @@ class Cycle:
         self.plan: Any = None
         """The framework's `Plan` for this kind of pod, once PreFilter has begun."""
         self.data: dict[str, Any] = {}
-        self.skip_filter: frozenset[str] = frozenset()
+        self.skip_filter = _NOBODY
         """Plugins whose PreFilter answered Skip: their Filter, AddPod and RemovePod are off."""
         self.quiet: Any = None
         """The framework's `Quiet`, if no cluster-wide PreFilter has anything to say."""

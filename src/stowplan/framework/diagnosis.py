@@ -18,6 +18,9 @@ from stowplan.state.node_table import NodeTable
 
 NO_NODES = "no nodes available to schedule pods"
 
+Counted = tuple[NDArray[np.uint8], list[int]]
+"""Per row 1 + the number of the plugin that turned the node down, or 0; how often each number."""
+
 
 @dataclass(slots=True)
 class Rejections:
@@ -42,18 +45,17 @@ class Rejections:
         code = Code.UNSCHEDULABLE_AND_UNRESOLVABLE if self.final[row] else Code.UNSCHEDULABLE
         return Status(code, reasons, self.plugins[number - 1])
 
-    def histogram(self, rows: Rows) -> dict[str, int]:
+    def reasons_of(self, number: int, first: NDArray[np.uint8]) -> dict[str, int]:
+        """How often each reason of one plugin applies, where `first` says that it was the first."""
+        bits = self.why[first == number]
+        present = int(np.bitwise_or.reduce(bits))
         counts: dict[str, int] = {}
-        first, why = self.first[rows], self.why[rows]
-        for number in np.bincount(first).nonzero()[0].tolist():
-            if number == 0:
-                continue
-            bits = why[first == number]
-            present = int(np.bitwise_or.reduce(bits))
-            for n, text in enumerate(self.reasons[number - 1]):
-                if present >> n & 1:
-                    found = int(np.count_nonzero(bits & np.uint32(1 << n)))
-                    counts[text] = counts.get(text, 0) + found
+        for n, text in enumerate(self.reasons[number - 1]):
+            bit = 1 << n
+            if present & bit:
+                only = present == bit
+                found = len(bits) if only else int(np.count_nonzero(bits & np.uint32(bit)))
+                counts[text] = counts.get(text, 0) + found
         return counts
 
 
@@ -65,7 +67,7 @@ class Diagnosis:
     node_count: int
     rejections: Rejections | None = None
     candidates: NodeMask | None = None
-    """Rows the filters looked at; None when PreFilter ended the attempt before any."""
+    """Rows the filters looked at, all with a node; None when PreFilter ended the attempt before."""
     overrides: dict[int, Status] = field(default_factory=dict)
     """Rows whose status came from elsewhere: nominated pods counted in, extenders."""
     absent: Status | None = None
@@ -74,6 +76,7 @@ class Diagnosis:
     post_filter_message: str = ""
     unschedulable_plugins: set[str] = field(default_factory=set)
     pending_plugins: set[str] = field(default_factory=set)
+    _counted: Counted | None = None
 
     def status(self, row: int) -> Status | None:
         """Why this node was turned down; None if it was not."""
@@ -84,13 +87,24 @@ class Diagnosis:
             return self.rejections.status(row)
         return self.absent
 
+    def _count(self, rejections: Rejections, candidates: NodeMask) -> Counted:
+        """Which plugin turned each node down, where no override says otherwise, and how many each.
+
+        Made once: by then, all is known.
+        """
+        if self._counted is None:
+            first = rejections.first * candidates.view(np.uint8)
+            if self.overrides:
+                first[list(self.overrides)] = 0
+            self._counted = first, np.bincount(first).tolist()
+        return self._counted
+
     def add_plugins(self) -> None:
         """Fill `unschedulable_plugins` from the statuses, as upstream does status by status."""
         if self.rejections is not None and self.candidates is not None:
-            looked_at = self.candidates.copy()
-            looked_at[list(self.overrides)] = False
-            for number in np.bincount(self.rejections.first[looked_at]).nonzero()[0].tolist():
-                if number:
+            _, counts = self._count(self.rejections, self.candidates)
+            for number, count in enumerate(counts):
+                if number and count:
                     self.unschedulable_plugins.add(self.rejections.plugins[number - 1])
         for status in set(self.overrides.values()):
             self.add_status(status)
@@ -103,41 +117,54 @@ class Diagnosis:
 
     def resolvable_rows(self) -> Rows:
         """Nodes where evicting pods might help: those with a plain Unschedulable."""
+        rejections, candidates = self.rejections, self.candidates
         anywhere = self.absent is not None and self.absent.code is Code.UNSCHEDULABLE
-        helps = np.full(self.table.size, anywhere)
-        if self.candidates is not None and self.rejections is not None:
-            rejections = self.rejections
-            resolvable = (rejections.first != 0) & ~rejections.final
-            helps = np.where(self.candidates, resolvable, helps)
+        if rejections is not None and candidates is not None:
+            first, _ = self._count(rejections, candidates)
+            helps = (first != 0) & ~rejections.final
+            if anywhere:
+                helps |= ~candidates & self.table.alive
+        else:
+            helps = self.table.alive & anywhere
         if self.overrides:
             helps[list(self.overrides)] = [
                 status.code is Code.UNSCHEDULABLE for status in self.overrides.values()
             ]
-        return np.flatnonzero(helps & self.table.alive)
+        found: Rows = helps.nonzero()[0]
+        return found
 
     def histogram(self) -> dict[str, int]:
-        counts: dict[str, int] = {}
-        explicit = 0
+        totals: dict[str, int] = {}
         if self.rejections is not None and self.candidates is not None:
-            looked_at = self.candidates & self.table.alive
-            looked_at[list(self.overrides)] = False
-            rows = np.flatnonzero(looked_at)
-            counts = self.rejections.histogram(rows)
-            explicit = len(rows)
-        explicit += len(self.overrides)
-        for text, count in status_histogram(self.overrides.values()).items():
-            counts[text] = counts.get(text, 0) + count
+            first, counts = self._count(self.rejections, self.candidates)
+            for number, count in enumerate(counts):
+                if number and count:
+                    _add(totals, self.rejections.reasons_of(number, first))
+        _add(totals, status_histogram(self.overrides.values()))
         if self.absent is not None:
-            rest = self.node_count - explicit
+            rest = self.node_count - self._explicit_count()
             for text in self.absent.reasons if rest > 0 else ():
-                counts[text] = counts.get(text, 0) + rest
-        return counts
+                totals[text] = totals.get(text, 0) + rest
+        return totals
+
+    def _explicit_count(self) -> int:
+        """How many nodes have a status of their own."""
+        if self.rejections is None or self.candidates is None:
+            return len(self.overrides)
+        explicit = self.candidates.copy()
+        explicit[list(self.overrides)] = True
+        return int(np.count_nonzero(explicit))
 
     def message(self, reasons: Mapping[str, int] | None = None) -> str:
         """The FitError's text; `reasons` is what `histogram` said, if it was asked already."""
         counts = self.histogram() if reasons is None else reasons
         message = fit_message(self.node_count, counts, self.pre_filter_message)
         return f"{message} {self.post_filter_message}" if self.post_filter_message else message
+
+
+def _add(totals: dict[str, int], counts: dict[str, int]) -> None:
+    for text, count in counts.items():
+        totals[text] = totals.get(text, 0) + count
 
 
 def fit_message(node_count: int, counts: Mapping[str, int], pre_filter_message: str = "") -> str:

@@ -26,7 +26,8 @@ class Nominated(Protocol):
 
     def __len__(self) -> int: ...
 
-    def pods_for_node(self, node: str) -> list[PodInfo]: ...
+    def pods_for_node(self, node: str, but: str = "") -> list[PodInfo]:
+        """`but` is the uid of a pod to leave out."""
 
     def nodes(self) -> list[str]: ...
 
@@ -43,7 +44,7 @@ class NobodyNominated:
     def __len__(self) -> int:
         return 0
 
-    def pods_for_node(self, node: str) -> list[PodInfo]:
+    def pods_for_node(self, node: str, but: str = "") -> list[PodInfo]:
         return []
 
     def nodes(self) -> list[str]:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from functools import lru_cache
+from sys import getrefcount
 from typing import Any
 
 import numpy as np
@@ -34,8 +35,9 @@ ONE_BY_ONE_MAX = 3
 BYTES_MAX = 256 * 2**20
 """Memory for kept answers; the least recently used signature goes first."""
 
-ONCE_MAX = 8
-"""Answers kept for signatures that were met once."""
+ONCE_MAX = 2
+"""Answers kept for signatures that were met once.  Few, so that where no two pods are alike the
+same memory is used again while it is in the processor's cache."""
 
 GONE_MAX = 8192
 """Signatures remembered that were met once, without their answers."""
@@ -47,6 +49,9 @@ _FIXED_BYTES = 8192
 """What one takes up however few nodes there are."""
 
 
+_MINE_ALONE = 2
+"""References to an object that nobody else holds: the variable, and the question."""
+
 _NO_FIRST: NDArray[np.uint8] = np.zeros(0, np.uint8)
 _NO_WHY: NDArray[np.uint32] = np.zeros(0, np.uint32)
 _NO_MASK: NodeMask = np.zeros(0, np.bool_)
@@ -57,7 +62,8 @@ class _Layer:
     """What some of the plugins said, on top of what others did; one row per node."""
 
     __slots__ = (
-        "_raw_at",
+        "_is_shared",
+        "_scoring",
         "below",
         "final",
         "first",
@@ -77,6 +83,8 @@ class _Layer:
         self.below = below
         self.seen = -1
         """The version of the table (below: of its node objects) these answers are true for."""
+        self._is_shared = False
+        """Whether `first`, `why` and `final` are those of the layer below: not to be written."""
         self.first: NDArray[np.uint8] = _NO_FIRST
         """The first filter that turned the node down, by its number; 0: none did."""
         self.why: NDArray[np.uint32] = _NO_WHY
@@ -95,12 +103,21 @@ class _Layer:
         self.final = _grown(self.final, size)
         self.sum = _grown(self.sum, size)
         self.raw = {name: _grown(column, size) for name, column in self.raw.items()}
+        self._is_shared = False
         self._look()
 
     def _look(self) -> None:
         """Views of the columns for single cells: an array takes twice as long for one."""
         self.first_at, self.sum_at = self.first.data, self.sum.data
-        self._raw_at: tuple[memoryview, ...] = ()
+        self._scoring: tuple[tuple[str, int, Any, memoryview], ...] = ()
+
+    def _start_scoring(self) -> tuple[tuple[str, int, Any, memoryview], ...]:
+        """Name, weight, how to ask about one node, and where the answers go."""
+        self._scoring = tuple(
+            (name, weight, rate, self.raw[name].data)
+            for name, weight, _, rate in self.plugins.scores
+        )
+        return self._scoring
 
     def ask_many(
         self,
@@ -117,12 +134,11 @@ class _Layer:
             length = table.size if isinstance(rows, slice) else len(rows)
             first, why = np.zeros(length, np.uint8), np.zeros(length, np.uint32)
             final, total = np.zeros(length, np.bool_), np.zeros(length, np.int64)
-        elif every:
-            first, why = below.first.copy(), below.why.copy()
-            final, total = below.final.copy(), below.sum.copy()
         else:
-            first, why = below.first[rows], below.why[rows]
-            final, total = below.final[rows], below.sum[rows]
+            # Of all rows they are those of the layer below, until something has to be written.
+            first, why, final = below.first[rows], below.why[rows], below.final[rows]
+            total = below.sum[rows]
+        is_shared = below is not None and every
         for number, name, plugin, _ in self.plugins.filters:
             if hasattr(plugin, "filter_nodes"):
                 verdict = plugin.filter_nodes(cycle, pod, table, rows)
@@ -130,6 +146,9 @@ class _Layer:
                 verdict = filter_rows(cycle, pod, plugin, rows)
             if not verdict.all_passed and verdict.why.any():
                 bits = self._translate(number, verdict)
+                if is_shared:
+                    first, why, final = first.copy(), why.copy(), final.copy()
+                    is_shared = False
                 earlier = (bits != 0) & ((first == 0) | (first > number))
                 first[earlier] = number
                 why[earlier] = bits[earlier]
@@ -141,20 +160,24 @@ class _Layer:
                 scores = scorer.score_nodes(cycle, pod, table, rows)
             else:
                 scores = score_one_by_one(cycle, pod, scorer, rows)
-            if every:
-                self.raw[name] = np.array(scores, np.int64)
-            else:
+            if not every:
                 self.raw[name][rows] = scores
+            elif getrefcount(scores) == _MINE_ALONE and scores.flags.owndata:
+                self.raw[name] = scores.astype(np.int64, copy=False)
+            else:
+                self.raw[name] = np.array(scores, np.int64)
             if weight:
-                total += scores if weight == 1 else weight * scores
+                total = total + (scores if weight == 1 else weight * scores)
             else:
                 self.has_raw[name] = self.has_raw.get(name, False) or bool(scores.any())
             if recorder is not None:
                 started_s = _note(recorder, name, "Score", started_s)
         if every:
-            self.first, self.why, self.final, self.sum = first, why, final, total
+            self.first, self.why, self.final, self._is_shared = first, why, final, is_shared
+            self.sum = total.copy() if below is not None and total.base is below.sum else total
             self._look()
         else:
+            self._own()
             self.first[rows], self.why[rows], self.final[rows] = first, why, final
             self.sum[rows] = total
 
@@ -181,15 +204,11 @@ class _Layer:
                 self._refuse(row, number, name, status)
                 first = number
                 break
-        raw_at = self._raw_at
-        if not raw_at:
-            raw_at = self._raw_at = tuple(self.raw[s.name].data for s in self.plugins.scores)
-        for (name, weight, _, rate), column in zip(self.plugins.scores, raw_at, strict=True):
+        for name, weight, rate, raw_at in self._scoring or self._start_scoring():
             # As an array would take it, should a user's plugin give a fraction.
-            score = int(rate(cycle, pod, info))
+            raw_at[row] = score = int(rate(cycle, pod, info))
             if recorder is not None:
                 started_s = _note(recorder, name, "Score", started_s)
-            column[row] = score
             if weight:
                 total += weight * score
             elif score:
@@ -197,7 +216,15 @@ class _Layer:
         self.sum_at[row] = total
         return first == 0
 
+    def _own(self) -> None:
+        """Before writing: have columns of its own."""
+        if self._is_shared:
+            self.first, self.why = self.first.copy(), self.why.copy()
+            self.final, self._is_shared = self.final.copy(), False
+            self.first_at = self.first.data
+
     def _start_from(self, below: _Layer | None, row: int) -> None:
+        self._own()
         if below is None:
             self.first[row] = self.why[row] = self.final[row] = 0
         else:
@@ -210,6 +237,7 @@ class _Layer:
         bits = 0
         for text in status.reasons:
             bits |= 1 << self._bit(number, text)
+        self._own()
         self.first[row], self.why[row] = number, bits
         self.final[row] = status.code == Code.UNSCHEDULABLE_AND_UNRESOLVABLE
 
@@ -268,10 +296,10 @@ class LocalAnswers:
         "_best",
         "_best_at",
         "_best_count",
-        "_best_sum",
         "_layer",
         "_passed_at",
         "_passed_rows",
+        "best_sum",
         "passed",
     )
 
@@ -286,7 +314,8 @@ class LocalAnswers:
         self._best_at = self._best.data
         self._best_count = 0
         """0: nobody has asked, or the last of the best has gone."""
-        self._best_sum = 0
+        self.best_sum = 0
+        """The sum of those that `best` gave."""
 
     @property
     def byte_count(self) -> int:
@@ -341,18 +370,13 @@ class LocalAnswers:
         if not self._best_count:
             sums, rows = self._layer.sum, self.passed_rows()
             everyone = len(rows) == len(sums)
-            self._best_sum = int((sums if everyone else sums[rows]).max())
-            self._best = sums == self._best_sum
+            self.best_sum = int((sums if everyone else sums[rows]).max())
+            self._best = sums == self.best_sum
             if not everyone:
                 self._best &= self.passed
             self._best_at = self._best.data
             self._best_count = int(np.count_nonzero(self._best))
         return self._best
-
-    @property
-    def best_sum(self) -> int:
-        """The sum of those that `best` gave."""
-        return self._best_sum
 
     def refresh(
         self, cycle: Cycle, pod: PodInfo, table: NodeTable, recorder: Recorder | None = None
@@ -386,10 +410,10 @@ class LocalAnswers:
     def _rank(self, row: int, passed: bool) -> None:
         """See whether a row that was asked about is among the best now."""
         total = self._layer.sum_at[row]
-        if passed and total > self._best_sum:
+        if passed and total > self.best_sum:
             self._best_count = 0
             return
-        is_best = passed and total == self._best_sum
+        is_best = passed and total == self.best_sum
         if is_best != self._best_at[row]:
             self._best_at[row] = is_best
             self._best_count += 1 if is_best else -1

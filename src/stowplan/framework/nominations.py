@@ -1,54 +1,113 @@
-"""Nodes with nominated pods: which of them a pod does not fit on, kept per kind of pod.
+"""Nodes with nominated pods: a pod must fit beside those that are no less important.
 
-A pod must fit beside the equally or more important pods that were promised the node.  To find out,
-they are put on a copy of the node and the filters are run once more.  Where the filters are
-node-local the answer stays true until the node or its nominations change.  `Framework` asks.
+To find out, they are put on a copy of the node and the filters are run once more.  Where the
+filters are node-local the answer is kept per kind of pod until the node or its nominations change.
+`Framework` and preemption ask.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-import numpy as np
-from numpy.typing import NDArray
-
+from stowplan.framework.cycle import Cycle
+from stowplan.framework.findings import Feasible
 from stowplan.framework.handle import Nominated
 from stowplan.framework.status import Status
+from stowplan.state.node_info import NodeInfo
 from stowplan.state.node_table import NodeTable
+from stowplan.state.pod_info import PodInfo
+
+if TYPE_CHECKING:
+    from stowplan.framework.runtime import Framework
+
+_FEW = 1024
+"""With more changed rows than that it is as quick to ask about all nominations anew."""
+
+
+def nominated_beside(nominated: Nominated, pod: PodInfo, node: str) -> list[PodInfo]:
+    """The pods nominated to the node that this one has to fit beside."""
+    others = nominated.pods_for_node(node, but=pod.uid)
+    if not others:
+        return others
+    priority = pod.kind.priority
+    return [other for other in others if other.kind.priority >= priority]
+
+
+def filter_beside(
+    framework: Framework, cycle: Cycle, pod: PodInfo, node: NodeInfo, others: list[PodInfo]
+) -> Status | None:
+    """All filters on one node, as if these pods ran there too."""
+    node = node.clone()
+    if framework.has_extensions(cycle):
+        cycle = cycle.clone()
+    for other in others:
+        node.add_pod(other)
+        framework.add_pod(cycle, pod, other, node)
+    return framework.filter_one(cycle, pod, node)
+
+
+def filter_beside_nominated(
+    framework: Framework, cycle: Cycle, pod: PodInfo, node: NodeInfo
+) -> Status | None:
+    others = nominated_beside(framework.handle.nominated, pod, node.name)
+    return filter_beside(framework, cycle, pod, node, others) if others else None
+
+
+def count_nominated(framework: Framework, cycle: Cycle, pod: PodInfo, found: Feasible) -> None:
+    """Turn down the nodes where the pod does not fit beside the nominated ones."""
+    table, candidates = cycle.nodes, found.candidates
+
+    def ask(row: int) -> Status | None:
+        return filter_beside_nominated(framework, cycle, pod, table.info(row))
+
+    refused = _kept(framework, cycle, pod).refused(table, framework.handle.nominated, ask)
+    if candidates is not None:
+        refused = {row: status for row, status in refused.items() if candidates[row]}
+    if refused:
+        found.overrides.update(refused)
+        found.mask = found.mask.copy()
+        found.mask[list(refused)] = False
+
+
+def _kept(framework: Framework, cycle: Cycle, pod: PodInfo) -> KeptNominations:
+    # A pod's own nomination does not count against it, but does against its replicas.
+    has_own = pod.uid in framework.handle.nominated.node_of
+    if has_own or not framework.is_node_local(cycle, pod):
+        return KeptNominations()
+    key = (framework, KeptNominations)
+    kept: KeptNominations | None = pod.kind.kept.get(key)
+    if kept is None:
+        kept = pod.kind.kept[key] = KeptNominations()
+    return kept
 
 
 class KeptNominations:
-    __slots__ = ("_refused", "_seen", "_version")
+    __slots__ = ("_nominations", "_refused", "_rows")
 
     def __init__(self) -> None:
-        self._seen: NDArray[np.int64] = np.zeros(0, np.int64)
-        """The version of the row for which its answer holds; -1: there is none."""
+        self._nominations = self._rows = -1
+        """The versions of nominations and table for which `_refused` holds."""
         self._refused: dict[int, Status] = {}
-        """Row -> why the pod does not fit there, as of `_seen`."""
-        self._version = 0
-
-    def catch_up(self, nodes: NodeTable, nominated: Nominated) -> None:
-        """Forget what nominations changed."""
-        changed = nominated.nodes_changed_since(self._version)
-        if changed is None or len(self._seen) != nodes.size:
-            self._seen = np.full(nodes.size, -1, np.int64)
-            self._refused.clear()
-        else:
-            rows = [nodes.row_of[name] for name in changed if name in nodes.row_of]
-            self._seen[rows] = -1
-        self._version = nominated.version
 
     def refused(
-        self, nodes: NodeTable, rows: list[int], ask: Callable[[int], Status | None]
+        self, nodes: NodeTable, nominated: Nominated, ask: Callable[[int], Status | None]
     ) -> dict[int, Status]:
-        """Which of these rows the pod does not fit on, and why; `ask` is called where unknown."""
-        found = self._refused
-        asked = np.array(rows, np.intp)
-        for row in asked[self._seen[asked] != nodes.row_version[asked]].tolist():
-            status = ask(row)
-            if status is None:
-                found.pop(row, None)
+        """The rows that the pod does not fit on, and why; `ask` is called where unknown.
+
+        To be read only, until the next call.
+        """
+        refused, row_of, infos = self._refused, nodes.row_of, nodes.infos
+        names = nominated.nodes_changed_since(self._nominations)
+        changed = nodes.few_rows_newer_than(self._rows, _FEW)
+        if names is None or changed is None:
+            refused.clear()
+            names, changed = nominated.nodes(), ()
+        for row in {*changed, *[row_of[name] for name in names if name in row_of]}:
+            status = ask(row) if infos[row] is not None else None
+            if status is not None:
+                refused[row] = status
             else:
-                found[row] = status
-            self._seen[row] = nodes.version_of(row)
-        return {row: found[row] for row in rows if row in found}
+                refused.pop(row, None)
+        self._nominations, self._rows = nominated.version, nodes.version
+        return refused

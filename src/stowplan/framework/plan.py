@@ -97,14 +97,33 @@ class Outline:
 
 
 class Quiet(Struct, eq=False):
-    """No cluster-wide plugin has anything to say of a kind of pod: all skipped it, steadily."""
+    """No cluster-wide plugin has anything to say of pods with the same traits: all skip, steadily.
+
+    Kept with the traits, because such plugins do not look at a pod's size.
+    """
 
     context: int
     """What it rests on: the sum of the versions of all that such plugins may read."""
+    outline: Outline
+    """And for which pods it holds: those of which the other plugins say the same."""
     skipped: frozenset[str]
     """The cycle's `skip_filter`."""
     is_settled: bool = False
     """The PreScores skipped it too."""
+    flat: dict[str, Any] | None = None
+    """Set once node-local plugins alone decide: what those of them add that normalise, weighted,
+    which is the same on every node."""
+    constant: int = 0
+    """The sum of that."""
+
+    def note(self, normalized: dict[str, Any], constant: int) -> None:
+        """A pod was scored, the same for every node by those plugins that normalise."""
+        outline = self.outline
+        # Raw scores that are 0 everywhere stay so while the nodes themselves stay as they are.
+        if all(plugin.name in self.skipped for _, plugin in outline.cluster_filters) and all(
+            is_node_only(plugin) for plugin in outline.normalized_scores
+        ):
+            self.flat, self.constant = normalized, constant
 
 
 class Plan(Struct, frozen=True, eq=False):
@@ -122,6 +141,11 @@ class Plan(Struct, frozen=True, eq=False):
 def is_node_only(plugin: Any) -> bool:
     """Whether the plugin reads the node object alone, never the pods on it."""
     return getattr(plugin, "node_only", False)
+
+
+def is_sums_only(plugin: Any) -> bool:
+    """Whether of the pods on a node the plugin reads only what they take up in sum."""
+    return getattr(plugin, "sums_only", False)
 
 
 def is_idle_if_skipped(plugin: Any) -> bool:

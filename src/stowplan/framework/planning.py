@@ -28,6 +28,7 @@ from stowplan.framework.plan import (
     Tally,
     is_by_traits,
     is_node_only,
+    is_sums_only,
     normalizes,
 )
 from stowplan.framework.plugin import PluginSet
@@ -101,6 +102,8 @@ class Planner:
         self._pre_score_says_go = pre_score_says_go
         self._outlines: dict[tuple[_Word, ...], dict[tuple[_Word, ...], Outline]] = {}
         members = _members(plugins)
+        if any(m.signs and not (is_node_only(m.plugin) or is_sums_only(m.plugin)) for m in members):
+            handle.nodes.follows_pod_kinds = True
         self._general = tuple(m for m in members if m.is_general)
         self._others = tuple(m for m in members if not m.is_general)
         self._others_node_only = any(is_node_only(m.plugin) for m in self._others)

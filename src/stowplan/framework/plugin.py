@@ -46,6 +46,11 @@ class PreEnqueue(Protocol):
     def pre_enqueue(self, pod: PodInfo) -> Status | None: ...
 
 
+class BulkPreEnqueue(Protocol):
+    def pre_enqueue_all(self, pods: list[PodInfo]) -> list[Status | None]:
+        """`pre_enqueue` of each, for a plugin that has a quick answer for many."""
+
+
 @runtime_checkable
 class QueueSort(Protocol):
     def sort_key(self, pod: PodInfo, timestamp_s: float) -> Any:
@@ -70,11 +75,11 @@ class Selective(Protocol):
 @runtime_checkable
 class Steady(Protocol):
     def skips_steadily(self, pod: PodInfo) -> bool:
-        """Whether a Skip of PreFilter or PreScore stands for all pods of this kind.
+        """Whether a Skip of PreFilter or PreScore stands for all pods like this, of any size.
 
         Until a node object changes, or an object that `handle.objects` holds, or a pod with
-        affinity terms of its own comes or goes.  While all who could have a say skip a kind of pod
-        like that, they are not asked about it again.
+        affinity terms of its own comes or goes.  While all who could have a say skip such pods,
+        they are not asked about them again.
         """
 
 
@@ -104,9 +109,11 @@ class Signed(Protocol):
         """What this plugin's Filter and Score read of the pod, or None when not node-local.
 
         With a class attribute `node_only = True` the plugin says more: of a node it reads the
-        object, never the pods on it.  With `by_traits = True`, that its `signature` and what else
-        it says of the pod before any node is looked at (PreFilter if node-local, `concerns`,
-        PreScore) is the same for all pods with the same `PodTraits`, whatever their size.
+        object, never the pods on it.  With `sums_only = True`, that of those pods it reads what
+        they take up in sum, never their labels.  With `by_traits = True`, that its `signature`
+        and what else it says of the pod before any node is looked at (PreFilter if node-local,
+        `concerns`, PreScore) is the same for all pods with the same `PodTraits`, whatever their
+        size.
         """
 
 
@@ -157,6 +164,18 @@ class NormalizeScore(Protocol):
         self, cycle: Cycle, pod: PodInfo, nodes: NodeTable, rows: Rows, scores: Scores
     ) -> Scores:
         """Bring the raw scores of the feasible rows into 0..100."""
+
+
+@runtime_checkable
+class ScoreInOne(Protocol):
+    def weighted_scores(
+        self, cycle: Cycle, pod: PodInfo, nodes: NodeTable, rows: Rows, weight: int
+    ) -> Scores | int:
+        """What scoring, normalising and weighing the feasible rows would give, by a shorter way.
+
+        For a plugin that is not node-local, beside the methods above.  Nobody checks that the
+        scores are within bounds.  A number stands for the same score on every node.
+        """
 
 
 @runtime_checkable

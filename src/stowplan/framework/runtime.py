@@ -25,7 +25,7 @@ from stowplan.framework.errors import (
 from stowplan.framework.findings import Feasible, PreFilterVerdict, ScoreBoard
 from stowplan.framework.handle import Handle
 from stowplan.framework.kept import KeptAnswers, LocalAnswers
-from stowplan.framework.nominations import KeptNominations
+from stowplan.framework.nominations import count_nominated, filter_beside_nominated
 from stowplan.framework.one_by_one import filter_one_by_one, score_one_by_one
 from stowplan.framework.plan import Outline, Plan, Quiet, is_idle_if_skipped
 from stowplan.framework.planning import Planner, Tallies
@@ -102,6 +102,48 @@ class Framework:
         recorder = self.recorder
         recorder.point(point, self.profile, status, recorder.now() - started_s)
 
+    # -- nobody but node-local plugins ------------------------------------------------------
+
+    def quiet_board(self, cycle: Cycle, pod: PodInfo) -> ScoreBoard | None:
+        """PreFilter, Filter and Score in one, for a pod that node-local plugins alone decide on.
+
+        So it is with most pods once the first of their sort went the long way.  None: others may
+        have something to say.
+        """
+        handle, kind = self.handle, pod.kind
+        quiet: Quiet | None = kind.traits.kept.get(self._quiet_key)
+        if quiet is None or quiet.flat is None or cycle.sampled or handle.nominated.node_of:
+            return None
+        if quiet.context != self._context():
+            return None
+        started_s = self._now()
+        plan = self.plan_of(pod)
+        outline = plan.outline
+        if outline is not quiet.outline:
+            return None
+        cycle.plan, cycle.quiet, cycle.skip_filter = plan, quiet, quiet.skipped
+        if plan.data:
+            cycle.data.update(plan.data)
+        answers = self.local_answers(cycle, pod)
+        rows = answers.passed_rows()
+        self._filter_s.append(self._now() - started_s)
+        self._pre_filter_s.append(0.0)
+        outline.tally.filtered += 1
+        outline.tally.pre_filtered += 1
+        if len(rows) > 1:
+            self._pre_score_s.append(0.0)
+            self._score_s.append(0.0)
+            outline.tally.scored += 1
+        if len(self._filter_s) >= BUFFER_MAX:
+            self.recorder.catch_up()
+        return ScoreBoard(rows, answers, outline.plain_scores, quiet.flat, quiet.constant)
+
+    def _context(self) -> int:
+        """Grows with all that a plugin which skips steadily may read."""
+        handle = self.handle
+        table = handle.nodes
+        return table.node_version + table.pods.terms_version + handle.objects.change_count
+
     # -- PreFilter --------------------------------------------------------------------------
 
     def pre_filter(self, cycle: Cycle, pod: PodInfo) -> PreFilterVerdict:
@@ -124,15 +166,18 @@ class Framework:
         plan = cycle.plan = self.plan_of(pod)
         outline = plan.outline
         outline.tally.pre_filtered += 1
-        handle = self.handle
-        table = handle.nodes
-        context = table.node_version + table.pods.terms_version + handle.objects.change_count
-        quiet: Quiet | None = pod.kind.kept.get(self._quiet_key)
-        if quiet is not None and quiet.context == context and not cycle.sampled:
-            cycle.quiet, cycle.skip_filter = quiet, quiet.skipped
-            return _GO_ON
         if plan.data:
             cycle.data.update(plan.data)
+        context = self._context()
+        quiet: Quiet | None = pod.kind.traits.kept.get(self._quiet_key)
+        if (
+            quiet is not None
+            and quiet.context == context
+            and quiet.outline is outline
+            and not cycle.sampled
+        ):
+            cycle.quiet, cycle.skip_filter = quiet, quiet.skipped
+            return _GO_ON
         cycle.skip_filter = outline.skipped
         narrowed: dict[str, frozenset[str]] = {}
         rejected: Status | None = None
@@ -159,7 +204,7 @@ class Framework:
         if not narrowed:
             if len(cycle.skip_filter) == len(outline.skipped) + len(outline.steps):
                 # All that were asked answered Skip.
-                cycle.quiet = Quiet(context, cycle.skip_filter)
+                cycle.quiet = Quiet(context, outline, cycle.skip_filter)
             return _GO_ON
         return PreFilterVerdict(None, tuple(narrowed), frozenset.intersection(*narrowed.values()))
 
@@ -214,7 +259,7 @@ class Framework:
             if not verdict.all_passed:
                 found.mask = found.mask & verdict.passed
         if self.handle.nominated.node_of:
-            self._count_nominated(cycle, pod, found)
+            count_nominated(self, cycle, pod, found)
         return found
 
     def _filter_all(self, cycle: Cycle, pod: PodInfo, plugin: Any, found: Feasible) -> Verdict:
@@ -317,55 +362,10 @@ class Framework:
         self, cycle: Cycle, pod: PodInfo, node: NodeInfo
     ) -> Status | None:
         """As upstream's double pass: once with the pods nominated here counted in, once without."""
-        with_nominated = self._nominated_pass(cycle, pod, node)
+        with_nominated = filter_beside_nominated(self, cycle, pod, node)
         if with_nominated is not None:
             return with_nominated
         return self.filter_one(cycle, pod, node)
-
-    def _nominated_pass(self, cycle: Cycle, pod: PodInfo, node: NodeInfo) -> Status | None:
-        nominated = self.handle.nominated.pods_for_node(node.name)
-        if nominated:
-            priority = pod.kind.priority
-            nominated = [
-                other
-                for other in nominated
-                if other.kind.priority >= priority and other.uid != pod.uid
-            ]
-        if not nominated:
-            return None
-        trial, trial_node = cycle.clone(), node.clone()
-        for other in nominated:
-            trial_node.add_pod(other)
-            self.add_pod(trial, pod, other, trial_node)
-        return self.filter_one(trial, pod, trial_node)
-
-    def _count_nominated(self, cycle: Cycle, pod: PodInfo, found: Feasible) -> None:
-        table, nominated = cycle.nodes, self.handle.nominated
-        row_of, candidates = table.row_of, found.candidates
-        rows = [row_of[name] for name in nominated.nodes() if name in row_of]
-        if candidates is not None:
-            rows = [row for row in rows if candidates[row]]
-
-        def ask(row: int) -> Status | None:
-            return self._nominated_pass(cycle, pod, table.info(row))
-
-        refused = self._kept_nominations(cycle, pod).refused(table, rows, ask)
-        if refused:
-            found.overrides.update(refused)
-            found.mask = found.mask.copy()
-            found.mask[list(refused)] = False
-
-    def _kept_nominations(self, cycle: Cycle, pod: PodInfo) -> KeptNominations:
-        nominated = self.handle.nominated
-        # A pod's own nomination does not count against it, but does against its replicas.
-        if not self.is_node_local(cycle, pod) or nominated.node_of.get(pod.uid):
-            kept = KeptNominations()
-        else:
-            of_kind = pod.kind.kept
-            key = (self, KeptNominations)
-            kept = of_kind.get(key) or of_kind.setdefault(key, KeptNominations())
-        kept.catch_up(cycle.nodes, nominated)
-        return kept
 
     def add_pod(self, cycle: Cycle, pod: PodInfo, added: PodInfo, node: NodeInfo) -> None:
         """Tell PreFilter plugins that a pod is (supposed to be) on the node now."""
@@ -434,6 +434,8 @@ class Framework:
                 self._normalized_score(cycle, pod, plugin, answers, board)
             for plugin in asked:
                 self._cluster_score(cycle, pod, plugin, board)
+            if quiet is not None and quiet.is_settled and board.added is None:
+                quiet.note(board.by_plugin, board.constant)
         except Exception:
             self._point(point, ERROR, started_s)
             raise
@@ -449,12 +451,12 @@ class Framework:
         )
         if cycle.quiet is not None and not asked and self._skip_steadily(outline, pod):
             cycle.quiet.is_settled = True
-            pod.kind.kept[self._quiet_key] = cycle.quiet
+            pod.kind.traits.kept[self._quiet_key] = cycle.quiet
         return asked
 
     @staticmethod
     def _skip_steadily(outline: Outline, pod: PodInfo) -> bool:
-        """Whether all that were asked will go on to skip pods of this kind."""
+        """Whether all that were asked will go on to skip pods like this one."""
         everyone = (*(step.plugin for step in outline.steps), *outline.cluster_scores)
         return all(hasattr(p, "skips_steadily") and p.skips_steadily(pod) for p in everyone)
 
@@ -503,24 +505,26 @@ class Framework:
 
     def _cluster_score(self, cycle: Cycle, pod: PodInfo, plugin: Any, board: ScoreBoard) -> None:
         name, rows, normalizing = plugin.name, board.rows, False
-        recorder = self.recorder
+        weight, table, recorder = self.plugins.weights[name], cycle.nodes, self.recorder
         started_s = recorder.now() if cycle.sampled else 0.0
         try:
-            if hasattr(plugin, "score_nodes"):
-                size = cycle.nodes.size
-                # All rows: columns need no picking from.
-                where = slice(0, size) if len(rows) == size else rows
-                scores = plugin.score_nodes(cycle, pod, cycle.nodes, where)
+            if hasattr(plugin, "weighted_scores"):
+                board.add(name, plugin.weighted_scores(cycle, pod, table, rows, weight))
             else:
-                scores = score_one_by_one(cycle, pod, plugin, rows)
-            normalizing = True
-            if hasattr(plugin, "normalize_scores"):
-                scores = plugin.normalize_scores(cycle, pod, cycle.nodes, rows, scores)
+                if hasattr(plugin, "score_nodes"):
+                    # All rows: columns need no picking from.
+                    where = slice(0, table.size) if len(rows) == table.size else rows
+                    scores = plugin.score_nodes(cycle, pod, table, where)
+                else:
+                    scores = score_one_by_one(cycle, pod, plugin, rows)
+                normalizing = True
+                if hasattr(plugin, "normalize_scores"):
+                    scores = plugin.normalize_scores(cycle, pod, table, rows, scores)
+                board.add(name, weight * _checked(name, scores))
         except PluginFailed:
             raise
         except Exception as cause:
             raise score_failed(name, describe(cause), normalizing=normalizing) from cause
-        board.add(name, self.plugins.weights[name] * _checked(name, scores))
         if cycle.sampled:
             recorder.plugin(name, "Score", SUCCESS, recorder.now() - started_s)
 

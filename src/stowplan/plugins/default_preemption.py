@@ -7,7 +7,8 @@ it out.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Sequence
+from operator import attrgetter
 from typing import Any, Protocol
 
 import numpy as np
@@ -31,6 +32,7 @@ from stowplan.objects.workloads import PodDisruptionBudget
 from stowplan.plugins._shared.kept_victims import KeptVictims
 from stowplan.plugins._shared.victims import (
     Candidate,
+    Refusal,
     pick_candidate,
     select_victims,
 )
@@ -39,6 +41,8 @@ from stowplan.state.pod_info import PodInfo
 NOT_HELPFUL = "Preemption is not helpful for scheduling"
 
 _PREFIX = "preemption: "
+
+_uid, _key, _terminating = map(attrgetter, ("uid", "key", "kind.terminating"))
 
 _PREEMPTING = Status(
     Code.UNSCHEDULABLE_AND_UNRESOLVABLE,
@@ -65,9 +69,25 @@ class DefaultPreemption:
 
     def pre_enqueue(self, pod: PodInfo) -> Status | None:
         preempting = self.preempting
-        if pod.uid not in preempting:
-            return None
-        last = preempting[pod.uid]
+        return self._held(preempting[pod.uid]) if pod.uid in preempting else None
+
+    def pre_enqueue_all(self, pods: list[PodInfo]) -> list[Status | None]:
+        preempting, held = self.preempting, self._held
+        if not preempting:
+            return [None] * len(pods)
+        uids = list(map(_uid, pods))
+        # With each victim's end all are asked about that wait for theirs: mostly in vain.
+        if preempting.keys() >= {*uids} and self._all_stay(map(preempting.get, uids)):
+            return [_PREEMPTING] * len(pods)
+        return [held(preempting[uid]) if uid in preempting else None for uid in uids]
+
+    def _all_stay(self, victims: Iterable[PodInfo | None]) -> bool:
+        """Whether `_held` would hold each of them back."""
+        due = list(filter(None, victims))
+        known = list(filter(None, map(self._handle.pod_by_key, map(_key, due))))
+        return list(map(_uid, known)) == list(map(_uid, due)) and not any(map(_terminating, known))
+
+    def _held(self, last: PodInfo | None) -> Status | None:
         if last is None:
             return _PREEMPTING
         known = self._handle.pod_by_key(last.key)
@@ -137,11 +157,11 @@ class DefaultPreemption:
         wanted = min(count, max(count * self._percentage // 100, self._absolute))
         start = self._handle.random.randrange(count)
         rows = np.concatenate((rows[start:], rows[:start]))
-        nodes, handle = cycle.nodes, self._handle
+        nodes, handle, framework = cycle.nodes, self._handle, self._framework
         budgets = list(handle.objects.all(PodDisruptionBudget).values())
 
-        def ask(row: int) -> Candidate | Status:
-            return select_victims(self._framework, cycle, pod, nodes.info(row), budgets)
+        def ask(row: int, before: Refusal | None) -> Candidate | Refusal:
+            return select_victims(framework, cycle, pod, nodes.info(row), budgets, before)
 
         kept = self._kept(cycle, pod)
         # Its own nomination does not count against a pod, but does against its replicas.

@@ -8,6 +8,7 @@ devices are held back with a clear reason: placing them without allocating would
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
+from operator import attrgetter
 from typing import Any
 
 from stowplan.framework.cycle import Cycle
@@ -17,6 +18,8 @@ from stowplan.framework.plugin import PostFilterResult
 from stowplan.framework.status import SKIP, Status, error, unresolvable, unschedulable
 from stowplan.state.node_info import NodeInfo
 from stowplan.state.pod_info import PodInfo
+
+_claims = attrgetter("kind.spec.resource_claims")
 
 NOT_SUPPORTED = "pod has resource claims, which Stowplan does not allocate yet"
 
@@ -32,6 +35,11 @@ class DynamicResources:
 
     def pre_enqueue(self, pod: PodInfo) -> Status | None:
         return unresolvable(NOT_SUPPORTED) if pod.kind.spec.resource_claims else None
+
+    def pre_enqueue_all(self, pods: list[PodInfo]) -> list[Status | None]:
+        if not any(map(_claims, pods)):
+            return [None] * len(pods)
+        return list(map(self.pre_enqueue, pods))
 
     def pre_filter(self, cycle: Cycle, pod: PodInfo) -> Status | None:
         if not pod.kind.spec.resource_claims:

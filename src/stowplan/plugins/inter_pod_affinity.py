@@ -6,7 +6,7 @@ topology domain, the pods that a term matches and the pods that carry a term (`s
 knows the distinct terms in use (`state.pod_table.TermUse`), of which a kind of pod matches few.
 
 Mirrors kube-scheduler's `interpodaffinity/` (plugin.go, filtering.go, scoring.go).  Its terms and
-counts are in `_shared.affinity_terms`.
+counts are in `_shared.affinity_terms`, what scores make of them in `_shared.affinity_scoring`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from stowplan.framework.cycle import Cycle
 from stowplan.framework.events import Action, EventRegistration, Hint, Resource, on
 from stowplan.framework.handle import Handle
 from stowplan.framework.status import (
-    MAX_NODE_SCORE,
     SKIP,
     Rows,
     Scores,
@@ -35,6 +34,7 @@ from stowplan.framework.status import (
 from stowplan.objects.node import Node
 from stowplan.objects.pod import Pod
 from stowplan.objects.workloads import Namespace
+from stowplan.plugins._shared.affinity_scoring import AffinityScores, HostScores, normalized
 from stowplan.plugins._shared.affinity_terms import (
     Namespaces,
     PairCounts,
@@ -43,6 +43,8 @@ from stowplan.plugins._shared.affinity_terms import (
     matched_by,
     matches_all,
 )
+from stowplan.plugins._shared.kept_columns import KeptColumns
+from stowplan.plugins._shared.kept_verdicts import VALUES_MAX, KeptVerdicts
 from stowplan.plugins._shared.pod_kinds import PodKinds
 from stowplan.plugins._shared.rows import row_count
 from stowplan.state.count_index import DomainQuery
@@ -80,6 +82,8 @@ class InterPodAffinity:
         self._namespaces = Namespaces(handle.objects)
         self._kinds = PodKinds()
         self._score_key = f"{self.name}/score"
+        self._host_scores = KeptColumns(HostScores)
+        self._verdicts = KeptVerdicts(_REASONS, unresolvable=1)
 
     def _terms(self, kind: PodKind) -> _KindTerms:
         """What this kind of pod asks for, and what is asked of it."""
@@ -126,6 +130,8 @@ class InterPodAffinity:
     ) -> Verdict:
         """A bit per reason and value of each topology key, spread over the nodes, keys ORed."""
         state: _FilterState = cycle.data[self.name]
+        if isinstance(rows, slice) and (found := self._by_one_key(state, nodes)) is not None:
+            return found
         by_key: dict[str, tuple[LabelColumn, Bits]] = {}
         alone = state.is_first_of_its_sort
         for key in state.affinity.keys:
@@ -147,6 +153,28 @@ class InterPodAffinity:
         # Of several reasons only the first is given: the lowest bit.
         why &= -why
         return Verdict(_REASONS, why.astype(np.uint32), why == _AFFINITY)
+
+    def _by_one_key(self, state: _FilterState, nodes: NodeTable) -> Verdict | None:
+        """The same for all rows, where all goes by one key that has few values; else None."""
+        keys = {*state.affinity.keys, *state.anti_affinity.keys, *state.existing.keys}
+        if len(keys) != 1:
+            return None
+        [key] = keys
+        label = nodes.label(key)
+        if len(label.values) > VALUES_MAX:
+            return None
+        why = [0] * (len(label.values) + 1)
+        # Of several reasons only the first is given.
+        for pairs, reason in ((state.existing, 3), (state.anti_affinity, 2)):
+            if pairs.keys:
+                counts = pairs.per_value(nodes, key)[1].tolist()
+                why = [reason if count > 0 else w for count, w in zip(counts, why, strict=True)]
+        if state.affinity.keys:
+            if not state.is_first_of_its_sort:
+                counts = state.affinity.per_value(nodes, key)[1].tolist()
+                why = [w if count > 0 else 1 for count, w in zip(counts, why, strict=True)]
+            why[-1] = 1
+        return self._verdicts.of(nodes, label, bytes(why))
 
     def add_pod(self, cycle: Cycle, pod: PodInfo, added: PodInfo, node: NodeInfo) -> None:
         self._update(cycle, pod, added, node, 1)
@@ -189,69 +217,34 @@ class InterPodAffinity:
                 return SKIP
         if kind.has_pod_affinity and kind.affinity_error:
             return error(f"failed to parse pod: {kind.affinity_error}")
-        terms = self._terms(kind)
-        by_key: dict[str, tuple[LabelColumn, Scores]] = {}
-        for weight, query in terms.weights(kind, table, self._hard_weight):
-            domains = query.ask(table)
-            if domains.total:
-                share = domains.sums * np.int64(weight)
-                known = by_key.get(query.topology_key)
-                by_key[query.topology_key] = (
-                    domains.label,
-                    share if known is None else known[1] + share,
-                )
-        if not by_key:
+        weights = self._terms(kind).weights(kind, table, self._hard_weight)
+        scores = AffinityScores(weights, table)
+        if scores.is_empty:
             return SKIP
-        cycle.data[self._score_key] = by_key
+        cycle.data[self._score_key] = scores
         return None
 
     def score_node(self, cycle: Cycle, pod: PodInfo, node: NodeInfo) -> int:
-        by_key: dict[str, tuple[LabelColumn, Scores]] = cycle.data[self._score_key]
-        labels = node.labels
-        total = 0
-        for key, (label, per_value) in by_key.items():
-            value = labels.get(key)
-            if value is not None:
-                total += int(per_value[label.id_of(value)])
-        return total
+        scores: AffinityScores = cycle.data[self._score_key]
+        return scores.of_node(node.labels)
 
     def score_nodes(
         self, cycle: Cycle, pod: PodInfo, nodes: NodeTable, rows: Rows | slice
     ) -> Scores:
-        by_key: dict[str, tuple[LabelColumn, Scores]] = cycle.data[self._score_key]
-        total: Scores | None = None
-        for label, per_value in by_key.values():
-            scores = per_value[label.ids[rows]]
-            total = scores if total is None else total + scores
-        assert total is not None, "PreScore skips a pod that nothing is said about"
-        return total
+        scores: AffinityScores = cycle.data[self._score_key]
+        return scores.of_rows(rows)
 
     def normalize_scores(
         self, cycle: Cycle, pod: PodInfo, nodes: NodeTable, rows: Rows, scores: Scores
     ) -> Scores:
-        if not len(scores):
-            return scores
-        by_key: dict[str, tuple[LabelColumn, Scores]] = cycle.data.get(self._score_key, {})
-        if len(by_key) == 1 and len(rows) == nodes.node_count:
-            [(label, per_value)] = by_key.values()
-            if 4 * len(per_value) < len(scores):
-                # All nodes, in few domains: what the highest and the lowest make of each of them.
-                present = label.present(nodes.alive, nodes.node_version)
-                normal = self._normal(np.where(present, per_value, per_value[present][0]))
-                return normal[label.ids[rows]]
-        return self._normal(scores)
+        found = normalized(scores, weight=1) if len(scores) else 0
+        return np.zeros(len(scores), np.int64) if isinstance(found, int) else found
 
-    @staticmethod
-    def _normal(scores: Scores) -> Scores:
-        lowest = int(scores.min())
-        spread = int(scores.max()) - lowest
-        if spread == 0:
-            return np.zeros(len(scores), np.int64)
-        above = scores - lowest
-        if spread < len(scores):
-            # Cheaper for each score there can be than for each node.
-            return _shares(np.arange(spread + 1), spread)[above]
-        return _shares(above, spread)
+    def weighted_scores(
+        self, cycle: Cycle, pod: PodInfo, nodes: NodeTable, rows: Rows, weight: int
+    ) -> Scores | int:
+        scores: AffinityScores = cycle.data[self._score_key]
+        return scores.normalized(pod.kind, nodes, rows, weight, self._host_scores)
 
     def skips_steadily(self, pod: PodInfo) -> bool:
         """What a pod without terms meets are the terms of others; its own, anybody's labels."""
@@ -429,11 +422,6 @@ class _FilterState:
 def _concerns_a_node(bits: Bits, label: LabelColumn, nodes: NodeTable) -> bool:
     """Whether a bit is set for a value that a node has, or for lacking one."""
     return bool(bits[label.present(nodes.alive, nodes.node_version)].any())
-
-
-def _shares(above: Scores, spread: int) -> Scores:
-    """Divided first, then multiplied: 29 of 100 becomes 28, as upstream has it."""
-    return (MAX_NODE_SCORE * (above / spread)).astype(np.int64)
 
 
 def _is_placed(pod: Pod) -> bool:

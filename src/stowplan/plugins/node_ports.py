@@ -27,6 +27,7 @@ _STATUS = unschedulable(PORT_TAKEN)
 
 class NodePorts:
     name = "NodePorts"
+    sums_only = True
     by_traits = True
 
     def __init__(self, args: Any, handle: Handle) -> None:

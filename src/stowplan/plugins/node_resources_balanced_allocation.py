@@ -56,6 +56,7 @@ class Args(Protocol):
 
 class NodeResourcesBalancedAllocation:
     name = "NodeResourcesBalancedAllocation"
+    sums_only = True
 
     def __init__(self, args: Args | None, handle: Handle) -> None:
         given = tuple(spec.name for spec in args.resources) if args is not None else ()

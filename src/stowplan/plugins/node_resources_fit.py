@@ -117,6 +117,7 @@ def _reasons(checked: tuple[str, ...]) -> tuple[str, ...]:
 
 class NodeResourcesFit:
     name = "NodeResourcesFit"
+    sums_only = True
 
     def __init__(self, args: Args | None, handle: Handle) -> None:
         self._ignored = frozenset(args.ignored_resources if args is not None else ())

@@ -59,6 +59,8 @@ from stowplan.state.pod_info import PodInfo
 
 TOO_MANY = "node(s) exceed max volume count"
 
+_HAS_ATTACHABLE = "whether the pod has volumes that may count"
+
 VolumesByDriver = dict[str, set[CSIVolume]]
 
 
@@ -72,7 +74,13 @@ class NodeVolumeLimits:
         self._running = RunningVolumes(handle.objects)
 
     def concerns(self, pod: PodInfo) -> bool:
-        return bool(pod.kind.volumes) and _has_attachable(pod.kind.pod)
+        kind = pod.kind
+        if not kind.volumes:
+            return False
+        found: bool | None = kind.kept.get(_HAS_ATTACHABLE)
+        if found is None:
+            found = kind.kept[_HAS_ATTACHABLE] = _has_attachable(kind.pod)
+        return found
 
     def pre_filter(self, cycle: Cycle, pod: PodInfo) -> Status | None:
         if not self.concerns(pod):
@@ -109,18 +117,16 @@ class NodeVolumeLimits:
         self._attached.refresh()
         failed: NodeMask | None = None
         for driver, volumes in wanted.items():
-            exceeded = self._exceeded(driver, volumes)
-            if exceeded is not None and exceeded.any():
+            if not self._attached.has_room(driver, len(volumes)):
+                exceeded = self._exceeded(driver, volumes)
                 failed = exceeded if failed is None else failed | exceeded
         if failed is None:
             return all_passed((TOO_MANY,), nodes, rows)
         return verdict_of(failed[rows], TOO_MANY, unresolvable=False)
 
-    def _exceeded(self, driver: str, volumes: set[CSIVolume]) -> NodeMask | None:
+    def _exceeded(self, driver: str, volumes: set[CSIVolume]) -> NodeMask:
         attached = self._attached
         limit = attached.limit(driver)
-        if limit is None:
-            return None
         in_use = [list(rows) for volume in volumes if (rows := attached.rows_in_use(volume))]
         if not in_use:
             exceeded: NodeMask = attached.count(driver) + len(volumes) > limit

@@ -38,7 +38,10 @@ from stowplan.objects.labels import EVERYTHING, Selector, SelectorError
 from stowplan.objects.node import Node
 from stowplan.objects.pod import Pod, TopologySpreadConstraint
 from stowplan.plugins._shared.default_selector import DefaultSelectors
+from stowplan.plugins._shared.kept_columns import KeptColumns
+from stowplan.plugins._shared.kept_verdicts import VALUES_MAX, KeptVerdicts
 from stowplan.plugins._shared.pod_kinds import PodKinds
+from stowplan.plugins._shared.row_classes import RowClasses
 from stowplan.plugins._shared.spread_constraint import (
     DO_NOT_SCHEDULE,
     HOSTNAME,
@@ -59,7 +62,8 @@ NOT_MATCHED = "node(s) didn't match pod topology spread constraints"
 MISSING_LABEL = f"{NOT_MATCHED} (missing required label)"
 
 _REASONS = (MISSING_LABEL, NOT_MATCHED)
-_MISSING, _SKEWED = np.uint8(1), np.uint8(2)
+_MISSING, _SKEWED = 1, 2
+"""One more than the place of the reason, and its bit."""
 _STATUS_MISSING = unresolvable(MISSING_LABEL)
 _STATUS_SKEWED = unschedulable(NOT_MATCHED)
 
@@ -106,6 +110,8 @@ class PodTopologySpread:
         if self._is_system:
             self._default_hard, self._default_soft = (), _SYSTEM_DEFAULTS
         self._score_key = f"{self.name}/score"
+        self._row_classes = KeptColumns(RowClasses)
+        self._verdicts = KeptVerdicts(_REASONS, unresolvable=_MISSING)
 
     # -- the constraints of a pod -----------------------------------------------------------
 
@@ -192,16 +198,31 @@ class PodTopologySpread:
         self, cycle: Cycle, pod: PodInfo, nodes: NodeTable, rows: Rows | slice
     ) -> Verdict:
         state: SpreadCounts = cycle.data[self.name]
+        if isinstance(rows, slice) and (verdict := self._by_one_key(state, nodes)) is not None:
+            return verdict
         why: NDArray[np.uint8] | None = None
         for counted, changes in zip(state.counted, state.changes, strict=True):
             skewed = counted.sums(changes) > counted.limit(changes)
-            per_value = skewed.view(np.uint8) * _SKEWED
+            per_value = skewed.view(np.uint8) * np.uint8(_SKEWED)
             per_value[-1] = _MISSING
             found = per_value[counted.counts.label.ids[rows]]
             # The first constraint that fails has the word.
             why = found if why is None else np.where(why, why, found)
         assert why is not None, "PreFilter skips a pod without constraints"
         return Verdict(_REASONS, why.astype(np.uint32), why == _MISSING)
+
+    def _by_one_key(self, state: SpreadCounts, nodes: NodeTable) -> Verdict | None:
+        """The same for all rows, where one constraint has few domains; else None."""
+        if len(state.counted) > 1 or state.changes[0]:
+            return None
+        [counted] = state.counted
+        label = counted.counts.label
+        if len(label.values) > VALUES_MAX:
+            return None
+        limit = counted.limit({})
+        why = [_SKEWED if count > limit else 0 for count in counted.counts.to_list()]
+        why[-1] = _MISSING
+        return self._verdicts.of(nodes, label, bytes(why))
 
     def add_pod(self, cycle: Cycle, pod: PodInfo, added: PodInfo, node: NodeInfo) -> None:
         self._update(cycle, pod, added, node, 1)
@@ -294,6 +315,27 @@ class PodTopologySpread:
         valid = ~state.ignored[rows]
         normal[valid] = _turned_round(scores[valid])
         return normal
+
+    def weighted_scores(
+        self, cycle: Cycle, pod: PodInfo, nodes: NodeTable, rows: Rows, weight: int
+    ) -> Scores | int:
+        """Worked out for each class of rows, of which there are few, and looked up for each row."""
+        state: _ScoreState = cycle.data[self._score_key]
+        parts, everyone = state.parts, len(rows) == nodes.size
+        kept = self._row_classes.of(pod.kind, nodes)
+        if state.ignored is not None or not kept.catch_up(nodes, parts):
+            scores = self.score_nodes(cycle, pod, nodes, slice(0, nodes.size) if everyone else rows)
+            return weight * self.normalize_scores(cycle, pod, nodes, rows, scores)
+        of_row, classes = kept.of_rows(nodes, rows)
+        raw = kept.raw_scores(parts, classes)
+        highest, lowest = max(raw.values()), min(raw.values())
+        if highest == lowest:
+            return weight * MAX_NODE_SCORE
+        normal = {
+            number: weight * ((highest + lowest - score) * MAX_NODE_SCORE // highest)
+            for number, score in raw.items()
+        }
+        return kept.spread(normal, of_row)
 
     # -- events -----------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ Mirrors kube-scheduler's `schedulinggates/scheduling_gates.go`.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Any
 
 from stowplan.framework.events import Action, EventRegistration, Hint, Resource, on
@@ -13,6 +14,8 @@ from stowplan.framework.handle import Handle
 from stowplan.framework.status import Status, unresolvable
 from stowplan.objects.pod import Pod
 from stowplan.state.pod_info import PodInfo
+
+_gates = attrgetter("pod.spec.scheduling_gates")
 
 
 class SchedulingGates:
@@ -27,6 +30,11 @@ class SchedulingGates:
             return None
         names = " ".join(gate.name for gate in gates)
         return unresolvable(f"waiting for scheduling gates: [{names}]")
+
+    def pre_enqueue_all(self, pods: list[PodInfo]) -> list[Status | None]:
+        if not any(map(_gates, pods)):
+            return [None] * len(pods)
+        return list(map(self.pre_enqueue, pods))
 
     def events_to_register(self) -> Sequence[EventRegistration]:
         return (on(Resource.POD, Action.UPDATE_POD_SCHEDULING_GATES_ELIMINATED, _gates_gone),)

@@ -105,6 +105,7 @@ class VolumeBinding:
     def __init__(self, args: Args | None, handle: Handle) -> None:
         self._handle = handle
         self._objects = handle.objects
+        self._all_claims = handle.objects.all(PersistentVolumeClaim)
         self._claims = Assumed(handle.objects, PersistentVolumeClaim)
         self._volumes = Assumed(handle.objects, PersistentVolume)
         self._offers = VolumeOffers(handle.objects, self._volumes)
@@ -119,7 +120,7 @@ class VolumeBinding:
         return bool(pod.kind.volumes)
 
     def pre_filter(self, cycle: Cycle, pod: PodInfo) -> Status | None:
-        if not self.concerns(pod):
+        if not pod.kind.volumes:
             return SKIP
         uses = claims_of(pod)
         for use in uses:
@@ -144,7 +145,7 @@ class VolumeBinding:
         return self._begin(cycle, bound, delayed)
 
     def _claim_problem(self, pod: PodInfo, use: ClaimUse) -> str:
-        claim = self._objects.get(PersistentVolumeClaim, use.key)
+        claim = self._all_claims.get(use.key)
         if claim is None:
             if use.is_ephemeral:
                 return (

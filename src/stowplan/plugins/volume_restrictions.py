@@ -94,7 +94,7 @@ class VolumeRestrictions:
         return bool(pod.kind.volumes)
 
     def pre_filter(self, cycle: Cycle, pod: PodInfo) -> Status | None:
-        if not self.concerns(pod):
+        if not pod.kind.volumes:
             return SKIP
         once_pod, conflicts = set(), 0
         in_use = cycle.nodes.pods.claims

@@ -60,7 +60,7 @@ class VolumeZone:
         return bool(pod.kind.volumes)
 
     def pre_filter(self, cycle: Cycle, pod: PodInfo) -> Status | None:
-        if not self.concerns(pod):
+        if not pod.kind.volumes:
             return SKIP
         requirements: set[Requirement] = set()
         objects = cycle.handle.objects

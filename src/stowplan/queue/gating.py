@@ -7,12 +7,13 @@ some plugin holds back waits among the unschedulable pods until an event concern
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from operator import attrgetter
+from itertools import compress, groupby
+from operator import attrgetter, not_
 from typing import Any
 
 from stowplan.framework.errors import point_failed
 from stowplan.framework.status import Code, Status
-from stowplan.framework.timing import BUFFER_MAX, SUCCESS, NoRecorder, Recorder
+from stowplan.framework.timing import SUCCESS, NoRecorder, Recorder
 from stowplan.queue.hints import OnPluginError
 from stowplan.queue.metrics import QueueMetrics
 from stowplan.queue.queued_pod import QueuedPod
@@ -20,8 +21,10 @@ from stowplan.state.pod_info import PodInfo
 
 POINT = "PreEnqueue"
 
-Check = tuple[str, Callable[[PodInfo], Status | None]]
-"""(plugin, its pre_enqueue)"""
+Answers = list[Status | None]
+
+Check = tuple[str, Callable[[PodInfo], Status | None], Callable[[list[PodInfo]], Answers] | None]
+"""(plugin, its pre_enqueue, its pre_enqueue_all if it has one)"""
 
 Orders = dict[str, tuple[Check, ...]]
 """Plugin that gates a pod ("": none does) -> all checks of the profile, in turn."""
@@ -29,10 +32,11 @@ Orders = dict[str, tuple[Check, ...]]
 _NO_ORDERS: Orders = {"": ()}
 
 _info, _gating_status, _code = map(attrgetter, ("info", "gating_status", "code"))
+_origin = attrgetter("info.pod.spec.scheduler_name", "gating_plugin")
 
 
 class Gate:
-    __slots__ = ("_metrics", "_now", "_on_error", "_orders", "_recorder", "_successes")
+    __slots__ = ("_metrics", "_now", "_on_error", "_orders", "_recorder")
 
     def __init__(
         self,
@@ -43,39 +47,36 @@ class Gate:
         on_error: OnPluginError | None = None,
     ) -> None:
         self._orders = {
-            profile: _orders([(plugin.name, plugin.pre_enqueue) for plugin in of_profile])
+            profile: _orders([_check(plugin) for plugin in of_profile])
             for profile, of_profile in plugins.items()
         }
         self._metrics = metrics
         self._recorder = recorder = recorder or NoRecorder()
         self._now = recorder.now
-        self._successes = {profile: recorder.successes(POINT, profile) for profile in plugins}
         self._on_error = on_error
 
     def admits(self, queued: QueuedPod) -> bool:
-        """Ask the plugins of the pod's profile; the first to object becomes its gating plugin."""
-        info = queued.info
-        profile = info.pod.spec.scheduler_name
-        orders = self._orders.get(profile)
-        if orders is not None:
-            checks = orders.get(queued.gating_plugin) or orders[""]
-            ask = self._timed_objection if self._recorder.sampled else self._objection
-            start_s = self._now()
-            status = ask(info, checks)
-            seconds = self._now() - start_s
-            if status is not None:
-                self._recorder.point(POINT, profile, status.code.label, seconds)
-                self._close(queued, status)
-                return False
-            times = self._successes[profile]
-            times.append(seconds)
-            if len(times) >= BUFFER_MAX:
-                self._recorder.catch_up()
-        if queued.gating_plugin:
-            # Its name stays among the rejectors: so it does upstream.
-            queued.gating_plugin = ""
-            queued.gating_status = None
-        return True
+        return bool(self.admitted([queued]))
+
+    def admitted(self, pods: list[QueuedPod]) -> list[QueuedPod]:
+        """Ask the plugins of the pods' profiles; returns the pods that may pass.
+
+        For the others, the first plugin to object becomes the gating plugin.
+        """
+        admitted: list[QueuedPod] = []
+        for (profile, gating_plugin), group in groupby(pods, _origin):
+            alike = list(group)
+            orders = self._orders.get(profile)
+            if orders is not None:
+                checks = orders.get(gating_plugin) or orders[""]
+                alike = self._pass(alike, profile, checks)
+            if gating_plugin:
+                for queued in alike:
+                    # Its name stays among the rejectors: so it does upstream.
+                    queued.gating_plugin = ""
+                    queued.gating_status = None
+            admitted += alike
+        return admitted
 
     def changed(self, pods: list[QueuedPod], profile: str, plugin: str) -> list[QueuedPod]:
         """Ask again for pods of a profile that all wait behind this plugin.
@@ -86,21 +87,23 @@ class Gate:
         orders = self._orders.get(profile, _NO_ORDERS)
         if plugin not in orders:
             return pods
-        pre_enqueue = orders[plugin][0][1]
+        _, ask, ask_all = orders[plugin][0]
+        infos = list(map(_info, pods))
         start_s = self._now()
         try:
-            answers = list(map(pre_enqueue, map(_info, pods)))
+            answers = list(map(ask, infos)) if ask_all is None else ask_all(infos)
         except Exception:
             return pods
         each_s = (self._now() - start_s) / max(1, len(pods))
+        before = list(map(_gating_status, pods))
         changed: list[QueuedPod] = []
-        if answers != list(map(_gating_status, pods)):
-            answers, asked = [], answers
-            for queued, answer in zip(pods, asked, strict=True):
-                if answer is None or _named(answer, plugin) != queued.gating_status:
-                    changed.append(queued)
-                else:
-                    answers.append(answer)
+        if answers != before:
+            differs = [
+                now is not then and (now is None or _named(now, plugin) != then)
+                for now, then in zip(answers, before, strict=True)
+            ]
+            changed = list(compress(pods, differs))
+            answers = list(compress(answers, map(not_, differs)))
         codes = list(map(_code, answers))
         recorder = self._recorder
         for code in set(codes):
@@ -110,30 +113,63 @@ class Gate:
                 recorder.plugin(plugin, POINT, code.label, each_s)
         return changed
 
-    def _objection(self, info: PodInfo, checks: tuple[Check, ...]) -> Status | None:
-        """The first objection, with the plugin's name; None when all let the pod pass."""
-        for plugin, pre_enqueue in checks:
+    def _pass(
+        self, pods: list[QueuedPod], profile: str, checks: tuple[Check, ...]
+    ) -> list[QueuedPod]:
+        """Put all pods to the first plugin, those it lets pass to the second, and so on."""
+        recorder, asked_count = self._recorder, len(pods)
+        objections: list[Status] = []
+        start_s = self._now()
+        for check in checks:
+            ask = self._timed_answers if recorder.sampled else self._answers
+            answers = ask(check, list(map(_info, pods)))
+            if answers.count(None) < len(answers):
+                asked, pods = pods, []
+                for queued, status in zip(asked, answers, strict=True):
+                    if status is None:
+                        pods.append(queued)
+                    else:
+                        self._close(queued, status)
+                        objections.append(status)
+        each_s = (self._now() - start_s) / asked_count
+        for status in objections:
+            recorder.point(POINT, profile, status.code.label, each_s)
+        if pods:
+            recorder.point(POINT, profile, SUCCESS, each_s, len(pods))
+        return pods
+
+    def _answers(self, check: Check, infos: list[PodInfo]) -> Answers:
+        """For each pod the plugin's objection, with its name, or None."""
+        plugin, ask, ask_all = check
+        answers: Answers = []
+        try:
+            if ask_all is not None:
+                answers = ask_all(infos)
+        except Exception:
+            answers = []  # Asked one by one, it raises again, and it is known for which pod.
+        while len(answers) < len(infos):
             try:
-                status = pre_enqueue(info)
+                # If one raises, the answers before it are there.
+                answers.extend(map(ask, infos[len(answers) :]))
             except Exception as failure:
                 if self._on_error is not None:
-                    self._on_error(plugin, POINT, info, failure)
-                return point_failed(plugin, POINT, failure).status
-            if status is not None and status.code is not Code.SUCCESS:
-                return _named(status, plugin)
-        return None
+                    self._on_error(plugin, POINT, infos[len(answers)], failure)
+                answers.append(point_failed(plugin, POINT, failure).status)
+        if answers.count(None) < len(answers):
+            return [_objection(answer, plugin) for answer in answers]
+        return answers
 
-    def _timed_objection(self, info: PodInfo, checks: tuple[Check, ...]) -> Status | None:
+    def _timed_answers(self, check: Check, infos: list[PodInfo]) -> Answers:
         """The same, each plugin with its time."""
         recorder = self._recorder
-        for check in checks:
-            start_s = recorder.now()
-            status = self._objection(info, (check,))
-            label = SUCCESS if status is None else status.code.label
-            recorder.plugin(check[0], POINT, label, recorder.now() - start_s)
-            if status is not None:
-                return status
-        return None
+        start_s = recorder.now()
+        answers = self._answers(check, infos)
+        each_s = (recorder.now() - start_s) / max(1, len(infos))
+        for answer in set(answers):
+            # One that was answered so will do for a sample.
+            label = SUCCESS if answer is None else answer.code.label
+            recorder.plugin(check[0], POINT, label, each_s)
+        return answers
 
     def _close(self, queued: QueuedPod, status: Status) -> None:
         plugin = status.plugin
@@ -145,13 +181,23 @@ class Gate:
         queued.was_flushed = False
 
 
+def _objection(answer: Status | None, plugin: str) -> Status | None:
+    if answer is None or answer.code is Code.SUCCESS:
+        return None
+    return _named(answer, plugin)
+
+
 def _named(status: Status, plugin: str) -> Status:
     return status if status.plugin == plugin else Status(status.code, status.reasons, plugin)
+
+
+def _check(plugin: Any) -> Check:
+    return plugin.name, plugin.pre_enqueue, getattr(plugin, "pre_enqueue_all", None)
 
 
 def _orders(checks: list[Check]) -> Orders:
     """The plugin that objected last time is the likeliest to do it again: it is asked first."""
     orders = {
-        plugin: tuple(sorted(checks, key=lambda check: check[0] != plugin)) for plugin, _ in checks
+        plugin: tuple(sorted(checks, key=lambda check: check[0] != plugin)) for plugin, *_ in checks
     }
     return {"": tuple(checks), **orders}

@@ -9,6 +9,7 @@ backoff queues and the unschedulable pods.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from heapq import heapify, heappop, heappush
 from typing import Any, Generic, TypeVar
 
@@ -55,6 +56,16 @@ class KeyedHeap(Generic[T]):
         heappush(self._heap, entry)
         if replaced:
             self._tidy()
+
+    def add_new(self, keys: list[str], orders: Iterable[Any], items: Iterable[T]) -> None:
+        """Put many in, in this order; none of the keys is there yet."""
+        turns = range(self._turn + 1, self._turn + 1 + len(keys))
+        self._turn += len(keys)
+        entries = list(zip(orders, turns, keys, items, strict=True))
+        self.entries.update(zip(keys, entries, strict=True))
+        heap = self._heap
+        for entry in entries:
+            heappush(heap, entry)
 
     def update(self, key: str, order: Any) -> None:
         """Give an item that is there another order; it keeps its turn among equals."""

@@ -160,7 +160,16 @@ def _registrations(plugin: Any) -> tuple[EventRegistration, ...]:
 class Hints:
     """The decision, for the pods of every profile."""
 
-    __slots__ = ("_interest", "_is_timed", "_maps", "_metrics", "_now", "_on_error", "_opens")
+    __slots__ = (
+        "_interest",
+        "_is_timed",
+        "_maps",
+        "_metrics",
+        "_now",
+        "_on_error",
+        "_opens",
+        "_worthy",
+    )
 
     def __init__(
         self,
@@ -177,6 +186,7 @@ class Hints:
         self._on_error = on_error
         self._interest: dict[ClusterEvent, bool] = {}
         self._opens: dict[tuple[str, ClusterEvent], bool] = {}
+        self._worthy: dict[tuple[GroupKey, ClusterEvent], bool] = {}
 
     def interested(self, event: ClusterEvent) -> bool:
         """Whether any plugin of any profile wants to hear of the event."""
@@ -203,6 +213,13 @@ class Hints:
 
     def may_be_worth(self, pods: GroupKey, event: ClusterEvent) -> bool:
         """False if `worth` would skip every pod of that description: nobody need ask them."""
+        known = self._worthy.get((pods, event))
+        if known is None:
+            known = self._may_be_worth(pods, event)
+            _remember(self._worthy, (pods, event), known)
+        return known
+
+    def _may_be_worth(self, pods: GroupKey, event: ClusterEvent) -> bool:
         if event.is_wildcard:
             return True
         profile, rejectors, _, gating_plugin = pods

@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from stowplan.framework.events import ClusterEvent
-from stowplan.queue.metrics import POD_POPPED, QueueMetrics
+from stowplan.queue.metrics import QueueMetrics
 
 EVENTS_MAX = 1_000_000
 
@@ -42,24 +42,26 @@ _LOST = _Stretch()
 class InFlight:
     """The first stretch has a pod, or is the only one and empty."""
 
-    __slots__ = ("_event_count", "_events_max", "_first", "_gauge", "_last", "_pods")
+    __slots__ = ("_event_count", "_events_max", "_first", "_gauge", "_last", "pods")
 
     def __init__(self, metrics: QueueMetrics, events_max: int = EVENTS_MAX) -> None:
-        self._gauge = metrics.inflight_events
+        self._gauge = metrics.kept_events
         self._events_max = events_max
         self._event_count = 0
-        self._pods: dict[str, _Stretch] = {}
+        self.pods: dict[str, _Stretch] = {}
+        """By uid.  Others may look, at full speed; only the log writes."""
+        metrics.popped = self.pods
         self._first = self._last = _Stretch()
 
     def __len__(self) -> int:
-        return len(self._pods)
+        return len(self.pods)
 
     def __contains__(self, uid: str) -> bool:
-        return uid in self._pods
+        return uid in self.pods
 
     @property
     def uids(self) -> list[str]:
-        return list(self._pods)
+        return list(self.pods)
 
     @property
     def event_count(self) -> int:
@@ -67,24 +69,23 @@ class InFlight:
 
     def start(self, uid: str) -> bool:
         """Mark where the pod leaves.  False if it has left already and is not back."""
-        if uid in self._pods:
+        pods, last = self.pods, self._last
+        if uid in pods:
             return False
-        last = self._last
         if last.events:
             last.next = self._last = last = _Stretch()
         last.pod_count += 1
-        self._pods[uid] = last
-        self._gauge[POD_POPPED] += 1
+        pods[uid] = last
         return True
 
     def done(self, uid: str) -> None:
         """The pod's attempt is over; asking twice does no harm."""
-        stretch = self._pods.pop(uid, None)
+        pods = self.pods
+        stretch = pods.pop(uid, None)
         if stretch is None:
             return
-        self._gauge[POD_POPPED] -= 1
-        if not self._pods:
-            self._pods.clear()  # Give back the table of a busy time.
+        if not pods:
+            pods.clear()  # Give back the table of a busy time.
         if stretch is _LOST:
             return
         stretch.pod_count -= 1
@@ -105,7 +106,7 @@ class InFlight:
 
     def events_since_start(self, uid: str) -> list[LoggedEvent] | None:
         """What the pod missed, oldest first; None when that is not known."""
-        stretch = self._pods.get(uid)
+        stretch = self.pods.get(uid)
         if stretch is None or stretch is _LOST:
             return None
         events = list(stretch.events)
@@ -129,8 +130,8 @@ class InFlight:
     def _lose_first(self) -> None:
         """Give up the longest history; its pods will be tried again to be on the safe side."""
         lost = self._first
-        for uid, stretch in self._pods.items():
+        for uid, stretch in self.pods.items():
             if stretch is lost:
-                self._pods[uid] = _LOST
+                self.pods[uid] = _LOST
         lost.pod_count = 0
         self._drop_unread()

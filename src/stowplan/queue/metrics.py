@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import defaultdict
+from collections.abc import Sized
 
 ACTIVE = "active"
 BACKOFF = "backoff"
@@ -48,7 +49,8 @@ class QueueMetrics:
         "hint_durations",
         "hint_executions",
         "incoming_pods",
-        "inflight_events",
+        "kept_events",
+        "popped",
         "unschedulable_pods",
     )
 
@@ -57,11 +59,18 @@ class QueueMetrics:
         """(queue, event) -> pods that ever entered: `queue_incoming_pods_total`."""
         self.unschedulable_pods: defaultdict[tuple[str, str], int] = defaultdict(int)
         """(plugin, profile) -> pods it rejected that wait now: `unschedulable_pods`."""
-        self.inflight_events: defaultdict[str, int] = defaultdict(int)
-        """Event -> how many are kept now for pods in flight: `inflight_events`."""
+        self.kept_events: defaultdict[str, int] = defaultdict(int)
+        """Event -> how many are kept now for pods in flight."""
+        self.popped: Sized = ()
+        """The pods in flight themselves."""
         self.hint_executions: defaultdict[HintKey, int] = defaultdict(int)
         self.hint_durations: defaultdict[HintKey, Histogram] = defaultdict(Histogram)
         """`queueing_hint_execution_duration_seconds`; empty unless the queue was given a timer."""
+
+    @property
+    def inflight_events(self) -> dict[str, int]:
+        """The values of `inflight_events`."""
+        return {POD_POPPED: len(self.popped), **self.kept_events}
 
     def go_on_from(self, old: QueueMetrics) -> None:
         """Count on where another queue stopped; what waits now is counted anew."""

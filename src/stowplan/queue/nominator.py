@@ -65,11 +65,12 @@ class Nominator:
         """The nodes that have nominated pods."""
         return list(self._pods)
 
-    def pods_for_node(self, node: str) -> list[PodInfo]:
+    def pods_for_node(self, node: str, but: str = "") -> list[PodInfo]:
+        """The pods nominated to the node; `but` is the uid of one to leave out."""
         nominated = self._pods.get(node)
         if not nominated:
             return []
-        return [self._resolve(uid, key) for uid, key in nominated.items()]
+        return [self._resolve(uid, key) for uid, key in nominated.items() if uid != but]
 
     def nodes_changed_since(self, version: int) -> list[str] | None:
         """Nodes of which something changed after `version`; None when that was too long ago."""
@@ -99,6 +100,10 @@ class Nominator:
     def update(self, old: PodInfo, new: PodInfo) -> None:
         """Follow the new object, but keep a node that only the scheduler knows of so far."""
         kept = self.node_of.get(old.uid)
+        said = new.pod.status.nominated_node_name
+        if kept and kept == said and old.kind is new.kind and len(self._pods[kept]) == 1:
+            # As usual: the cluster repeats what it was told.
+            return
         unsaid = not (old.pod.status.nominated_node_name or new.pod.status.nominated_node_name)
         self.delete(old.uid)
         self.add(new, Nominate(kept) if kept and unsaid else None)

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import floor
+from operator import attrgetter
 from typing import Any, Literal
 
 from stowplan.framework.events import (
@@ -57,6 +58,8 @@ _POD_UPDATE = ClusterEvent(Resource.UNSCHEDULABLE_POD, Action.UPDATE).label
 _NOMINATING_LABELS = frozenset({_POD_ADD, _POD_UPDATE})
 _FORCE_ACTIVATE = FORCE_ACTIVATE.label
 
+_key, _nominated_node = attrgetter("key"), attrgetter("pod.status.nominated_node_name")
+
 Place = Literal["active", "backoff", "unschedulable", "gated", "in flight"]
 
 
@@ -87,6 +90,7 @@ class SchedulingQueue:
         "_unschedulable_max_s",
         "closed",
         "cycle",
+        "done",
         "metrics",
         "nominator",
     )
@@ -129,6 +133,8 @@ class SchedulingQueue:
             *self._backoff.entries,
         )
         self._in_flight = InFlight(metrics)
+        self.done = self._in_flight.done
+        """The attempt is over, or past the point where cluster events matter to it."""
         self.nominator = Nominator(self.get, live_pod)
         self.cycle = 0
         """How many pods have been popped."""
@@ -188,6 +194,40 @@ class SchedulingQueue:
 
     def add(self, pod: PodInfo) -> None:
         self._add(pod, _POD_ADD)
+
+    def add_all(self, pods: Sequence[PodInfo]) -> None:
+        """As `add` for each of them, in this order: pods that have come together."""
+        keys = list(map(_key, pods))
+        if len({*keys}) < len(keys) or not all(
+            entries.keys().isdisjoint(keys) for entries in self._entries
+        ):
+            for pod in pods:
+                self._add(pod, _POD_ADD)
+            return
+        now_s = self._now()
+        arrived = [QueuedPod(pod, now_s) for pod in pods]
+        ready = self._gate.admitted(arrived)
+        if len(ready) < len(arrived):
+            for queued in arrived:
+                if queued.gating_plugin:
+                    self._enter_unschedulable(queued, _POD_ADD)
+            pods = [queued.info for queued in ready]
+            keys = list(map(_key, pods))
+        if ready:
+            self._begin_active(pods, keys, ready, now_s)
+
+    def _begin_active(
+        self, pods: Sequence[PodInfo], keys: list[str], ready: list[QueuedPod], now_s: float
+    ) -> None:
+        """What `_enter_active` does for each, for new pods that the gate let pass."""
+        sort_key = self._sort_key
+        for queued in ready:
+            queued.initial_attempt_s = now_s
+        self._active.add_new(keys, [sort_key(pod, now_s) for pod in pods], ready)
+        self.metrics.incoming_pods[ACTIVE, _POD_ADD] += len(ready)
+        if self.nominator.node_of or any(map(_nominated_node, pods)):
+            for pod in pods:
+                self.nominator.add(pod)
 
     def adopt(self, queued: QueuedPod) -> None:
         """Take over a pod from another queue: its history counts, what rejected it does not.
@@ -270,10 +310,6 @@ class SchedulingQueue:
             return None
         queued = self._active.delete(pod.key)
         return queued if queued is not None and self._take_off(queued) else None
-
-    def done(self, uid: str) -> None:
-        """The attempt is over, or past the point where cluster events matter to it."""
-        self._in_flight.done(uid)
 
     def add_unschedulable_if_not_present(self, queued: QueuedPod) -> str:
         """Take back a pod whose attempt failed; says what is wrong if it is here already.
@@ -365,6 +401,8 @@ class SchedulingQueue:
         `pre_check` limits who is looked at, but not for whom the event is kept: pods in flight
         see it all.
         """
+        if not (self._unschedulable.groups or self._in_flight.pods):
+            return  # Nobody is there to hear of it.
         if not self._hints.interested(event):
             return
         if self._unschedulable.groups:
@@ -375,7 +413,8 @@ class SchedulingQueue:
             ]
             if pre_check is not None:
                 groups = [(key, [q for q in pods if pre_check(q.info)]) for key, pods in groups]
-            self._move(groups, event, old, new)
+            if groups:
+                self._move(groups, event, old, new)
         self._in_flight.log(event, old, new)
 
     def move_one(self, pod: PodInfo, event: ClusterEvent, old: Any, new: Any) -> None:

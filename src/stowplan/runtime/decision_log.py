@@ -6,6 +6,9 @@ kube-scheduler writes, so that searches for them go on finding something.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from stowplan.core.attempts import Bound
 from stowplan.core.decision import Decision
 from stowplan.framework.status import Status
 from stowplan.queue import QueuedPod
@@ -24,27 +27,18 @@ class DecisionLog:
             pod = KObj.of(queued.info.key)
             self._log.info(ATTEMPTS, "Attempting to schedule pod", pod=pod)
 
-    def decided(self, queued: QueuedPod, decision: Decision, now_s: float) -> None:
+    def decided(self, queued: QueuedPod, decision: Decision, now_s: float, seconds: float) -> None:
         return None
 
-    def end(
-        self, queued: QueuedPod, decision: Decision, status: Status | None, now_s: float
-    ) -> None:
-        if status is not None and not status.is_rejected:
-            pod = KObj.of(decision.pod)
-            self._log.error(
-                "Error scheduling pod; retrying", status.message, pod=pod, attempt=queued.attempts
-            )
-        elif self._log.enabled(DECISIONS, "decision_log"):
-            self._tell(queued, decision, status)
-
-    def _tell(self, queued: QueuedPod, decision: Decision, status: Status | None) -> None:
-        pod = KObj.of(decision.pod)
-        if status is None:
+    def bound(self, attempts: Sequence[Bound], now_s: float) -> None:
+        if not self._log.enabled(DECISIONS, "decision_log"):
+            return
+        for attempt in attempts:
+            queued, decision = attempt.queued, attempt.decision
             self._log.info(
                 DECISIONS,
                 "Successfully bound pod to node",
-                pod=pod,
+                pod=KObj.of(decision.pod),
                 node=decision.node,
                 profile=queued.profile,
                 attempt=queued.attempts,
@@ -52,18 +46,32 @@ class DecisionLog:
                 feasibleNodes=decision.feasible_count,
                 score=decision.score,
             )
-            return
-        optional = {"nominatedNode": decision.nominated_node, "victims": list(decision.victims)}
-        self._log.info(
-            DECISIONS,
-            "Unable to schedule pod; no fit; waiting",
-            pod=pod,
-            profile=queued.profile,
-            attempt=queued.attempts,
-            err=status.message,
-            plugins=list(decision.unschedulable_plugins),
-            **{name: value for name, value in optional.items() if value},
-        )
+
+    def failed(
+        self,
+        queued: QueuedPod,
+        decision: Decision,
+        status: Status,
+        now_s: float,
+        seconds: float,
+    ) -> None:
+        pod = KObj.of(decision.pod)
+        if not status.is_rejected:
+            self._log.error(
+                "Error scheduling pod; retrying", status.message, pod=pod, attempt=queued.attempts
+            )
+        elif self._log.enabled(DECISIONS, "decision_log"):
+            optional = {"nominatedNode": decision.nominated_node, "victims": list(decision.victims)}
+            self._log.info(
+                DECISIONS,
+                "Unable to schedule pod; no fit; waiting",
+                pod=pod,
+                profile=queued.profile,
+                attempt=queued.attempts,
+                err=status.message,
+                plugins=list(decision.unschedulable_plugins),
+                **{name: value for name, value in optional.items() if value},
+            )
 
     def plugin_error(self, plugin: str, point: str, cause: Exception) -> None:
         self._log.error("Plugin failed", cause, plugin=plugin, extensionPoint=point)

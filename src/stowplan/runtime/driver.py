@@ -8,17 +8,18 @@ virtual clock does.  Next in the flow: `core.machine`, then `core.schedule_one`.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
+from itertools import groupby, islice
+from operator import attrgetter
 from random import Random
 from time import perf_counter
-from typing import Protocol
+from typing import Any, Protocol
 
 from stowplan.clock import Clock
 from stowplan.cluster.informer import Informer, InformerHandlers
-from stowplan.cluster.port import Cluster, ListOptions
+from stowplan.cluster.port import Answer, Cluster, ListOptions, Request
 from stowplan.cluster.reflector import CallLater
 from stowplan.config import SchedulerConfig
 from stowplan.core.extender import CallExtender, ExtenderAnswer
@@ -88,6 +89,13 @@ CYCLES_PER_TURN = 128
 CYCLES_PER_BATCH = 64
 """Decisions whose effects are sent together."""
 
+EVENTS_PER_BATCH = 1024
+"""Events that are taken in before their effects are carried out."""
+
+_CallAll = Callable[[Sequence[Request], Callable[[Sequence[Answer]], None]], None]
+
+_token = attrgetter("token")
+
 
 class ExtenderClient(Protocol):
     def call(self, call: CallExtender, done: Callable[[ExtenderAnswer], None]) -> None: ...
@@ -109,12 +117,13 @@ class Driver:
         self._cluster = cluster
         self._batch: Callable[[], AbstractContextManager[None]]
         self._batch = getattr(cluster, "batch", nullcontext)
+        self._call_all: _CallAll | None = getattr(cluster, "call_all", None)
         self._clock = clock
         self._call_later = call_later
         self._recorder = recorder
         self._random = random
         self._extender_client = extender_client
-        self._inbox: deque[Event] = deque()
+        self._inbox: list[Event] = []
         self._turn_asked = False
         self._tick_due_s: float | None = None
         self._active = True
@@ -129,8 +138,9 @@ class Driver:
         """Told at the end of every turn that leaves nothing under way (see `busy`)."""
         self.informers = {kind: self._informer(kind, options) for kind, options in WATCHED}
         self.on_effect: Callable[[Effect], None] | None = None
-        self.on_handled: Callable[[Event, float], None] | None = None
-        """Told of everything that came in, and how many seconds it took to take it in."""
+        self.on_handled: Callable[[Sequence[Event], float], None] | None = None
+        """Told of everything that came in, events of one type together, and how many seconds it
+        took to take them in."""
 
     # -- life -------------------------------------------------------------------------------
 
@@ -256,21 +266,20 @@ class Driver:
 
     def _take_in(self) -> None:
         """Empty the inbox.  What lies there together has come at one moment."""
-        inbox = self._inbox
-        if not inbox:
-            return
-        handle, told, now_s = self.machine.handle, self.on_handled, self._clock.now()
+        now_s = self._clock.now()
+        while self._inbox:
+            events, self._inbox = self._inbox, []
+            for _, alike in groupby(events, type):
+                while batch := list(islice(alike, EVENTS_PER_BATCH)):
+                    self._take_in_batch(batch, now_s)
+
+    def _take_in_batch(self, events: list[Event], now_s: float) -> None:
         started_s = perf_counter()
-        while inbox:
-            event = inbox.popleft()
-            effects = handle(event, now_s)
-            if told is not None:
-                ended_s = perf_counter()
-                told(event, ended_s - started_s)
-                started_s = ended_s
-            if effects:
-                self._carry_out(effects)
-                started_s = perf_counter()
+        effects = self.machine.handle_all(events, now_s)
+        if self.on_handled is not None:
+            self.on_handled(events, perf_counter() - started_s)
+        if effects:
+            self._carry_out(effects)
 
     def _plan_tick(self) -> None:
         due_s = self.machine.next_wakeup_s()
@@ -287,19 +296,35 @@ class Driver:
     # -- out --------------------------------------------------------------------------------
 
     def _carry_out(self, effects: Iterable[Effect]) -> None:
-        call, record, told = self._cluster.call, self._recorder.record, self.on_effect
+        record, told = self._recorder.record, self.on_effect
+        calls: list[Call] = []
         for effect in effects:
             if told is not None:
                 told(effect)
             if isinstance(effect, Call):
-                call(effect.request, partial(self._answered, effect.token))
+                calls.append(effect)
             elif isinstance(effect, RecordEvent):
                 record(effect)
             else:
+                self._send(calls)
+                calls = []
                 self._ask_extender(effect)
+        self._send(calls)
 
-    def _answered(self, token: int, answer: object) -> None:
-        self._put(Answered(token, answer))  # type: ignore[arg-type]
+    def _send(self, calls: list[Call]) -> None:
+        if self._call_all is not None and len(calls) > 1:
+            requests = [call.request for call in calls]
+            self._call_all(requests, partial(self._all_answered, calls))
+            return
+        for call in calls:
+            self._cluster.call(call.request, partial(self._answered, call.token))
+
+    def _answered(self, token: int, answer: Any) -> None:
+        self._put(Answered(token, answer))
+
+    def _all_answered(self, calls: list[Call], answers: Sequence[Any]) -> None:
+        self._inbox.extend(map(Answered, map(_token, calls), answers))
+        self._wake()
 
     def _ask_extender(self, effect: AskExtender) -> None:
         if self._extender_client is None:

@@ -10,15 +10,16 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import count
 from random import Random
 from typing import Any
 
 from msgspec import Struct
 
 from stowplan.clock import Clock
-from stowplan.cluster.port import Answer, Cluster, Create, Patch
+from stowplan.cluster.port import Answer, Cluster, Create, Patch, Request
 from stowplan.cluster.reflector import CallLater
 from stowplan.core.messages import RecordEvent
 from stowplan.errors import AlreadyExists, ApiError, NotFound, Unavailable
@@ -47,6 +48,8 @@ _Key = tuple[str, ...]
 _Call = tuple[RecordEvent | None, _Key, Create | Patch, int]
 """What it is about (None: nothing new to say), its series, what is sent, and for which time."""
 
+_CallAll = Callable[[Sequence[Request], Callable[[Sequence[Answer]], None]], None]
+
 
 class _Series(Struct):
     namespace: str
@@ -70,18 +73,25 @@ class EventRecorder:
         instance: str = "stowplan",
     ) -> None:
         self._cluster = cluster
-        self._clock = clock
+        self._call_all: _CallAll | None = getattr(cluster, "call_all", None)
+        self._now_s = clock.now
         self._call_later = call_later
         self._random = random
         self._instance = instance
+        self._instances: dict[str, str] = {}
+        """What each of our controllers calls itself, once for all its events."""
         self._queue: deque[tuple[RecordEvent, float]] = deque()
+        self._moment_s: float | None = None
+        """When the events since the last flush happened: one turn of the scheduler is a moment."""
+        self._written_s, self._written = -1.0, ""
+        """The time that was written out last, and how."""
         self._again: deque[_Call] = deque()
         """To be sent before the queue."""
         self._waiting = 0
         """Calls that wait for their next try."""
         self._in_flight = 0
         self._series: OrderedDict[_Key, _Series] = OrderedDict()
-        self._serial = 0
+        self._serials = count(1)
         self._flushing = False
         self._sweep_planned = False
         self._in_flight_max = IN_FLIGHT_MAX
@@ -93,7 +103,10 @@ class EventRecorder:
         if len(self._queue) + self._waiting >= QUEUE_MAX:
             self.dropped += 1
             return
-        self._queue.append((event, self._clock.now()))
+        at_s = self._moment_s
+        if at_s is None:
+            at_s = self._moment_s = self._now_s()
+        self._queue.append((event, at_s))
 
     @property
     def pending(self) -> int:
@@ -103,39 +116,73 @@ class EventRecorder:
     def flush(self, *, pressed: bool) -> None:
         """Send what is waiting, as far as calls are free; `pressed` while pods are being bound."""
         self._in_flight_max = IN_FLIGHT_PRESSED if pressed else IN_FLIGHT_MAX
-        self._send_some()
+        self._moment_s = None
+        if self._queue or self._again:
+            self._send_some()
 
     def _send_some(self) -> None:
         if self._flushing:
             return
         self._flushing = True
         try:
-            while self._again and self._in_flight < self._in_flight_max:
-                self._call(self._again.popleft())
-            queue = self._queue
-            while queue and self._in_flight < self._in_flight_max:
-                event, at_s = queue.popleft()
-                self._send(event, at_s)
+            if self._call_all is None:
+                self._send_one_by_one()
+            else:
+                self._send_all(self._call_all)
         finally:
             self._flushing = False
 
-    def _send(self, event: RecordEvent, at_s: float) -> None:
+    def _send_one_by_one(self) -> None:
+        again, queue = self._again, self._queue
+        while (again or queue) and self._in_flight < self._in_flight_max:
+            call = again.popleft() if again else self._next_call(*queue.popleft())
+            if call is not None:
+                self._in_flight += 1
+                self._cluster.call(call[2], partial(self._done, call))
+
+    def _send_all(self, call_all: _CallAll) -> None:
+        """At one go, as many as there are: for the cluster they are one call."""
+        again, queue = self._again, self._queue
+        while again or queue:
+            calls = [*again]
+            again.clear()
+            while queue:
+                event, at_s = queue.popleft()
+                call = self._next_call(event, at_s)
+                if call is not None:
+                    calls.append(call)
+            if calls:
+                self._in_flight += len(calls)
+                call_all([call[2] for call in calls], partial(self._all_done, calls))
+
+    def _next_call(self, event: RecordEvent, at_s: float) -> _Call | None:
+        """What to send for this event; None where it is only counted."""
         metadata, related = event.regarding.metadata, event.related
         other = "" if related is None else related.metadata.uid
         key = (event.type, event.action, event.reason, event.controller, metadata.uid, other)
-        series = self._series.get(key)
-        if series is not None and at_s - series.last_s <= SERIES_IDLE_S:
-            self._repeat(event, key, series, at_s)
-            return
+        known = self._series
+        series = known.get(key)
+        if series is not None:
+            if at_s - series.last_s <= SERIES_IDLE_S:
+                return self._repeat(event, key, series, at_s)
+            del known[key]
         # Nanoseconds name the event upstream; a serial keeps two of one moment apart.
-        self._serial += 1
-        number = int(at_s * 1e9) + self._serial
-        name = f"{metadata.name}.{number:x}"
-        series = _Series(metadata.namespace or "default", name, at_s, at_s, at_s)
-        self._remember(key, series)
-        self._call((event, key, self._creation(event, series), 1))
+        name = f"{metadata.name}.{int(at_s * 1e9) + next(self._serials):x}"
+        known[key] = series = _Series(metadata.namespace or "default", name, at_s, at_s, at_s)
+        if len(known) > SERIES_MAX:
+            known.popitem(last=False)
+        if not self._sweep_planned:
+            self._sweep_planned = True
+            self._call_later(SERIES_IDLE_S, self._sweep)
+        return event, key, self._creation(event, series), 1
 
     def _creation(self, event: RecordEvent, series: _Series) -> Create:
+        related, controller, begun_s = event.related, event.controller, series.begun_s
+        if begun_s != self._written_s:
+            self._written_s, self._written = begun_s, format_micro_time(begun_s)
+        instance = self._instances.get(controller)
+        if instance is None:
+            instance = self._instances[controller] = f"{controller}-{self._instance}"
         repeated = None
         if series.count > 1:
             repeated = EventSeries(series.count, format_micro_time(series.last_s))
@@ -143,26 +190,25 @@ class EventRecorder:
             api_version="events.k8s.io/v1",
             kind="Event",
             metadata=ObjectMeta(name=series.name, namespace=series.namespace),
-            event_time=format_micro_time(series.begun_s),
+            event_time=self._written,
             series=repeated,
-            reporting_controller=event.controller,
-            reporting_instance=f"{event.controller}-{self._instance}",
+            reporting_controller=controller,
+            reporting_instance=instance,
             action=event.action,
             reason=event.reason,
             regarding=_reference(event.regarding),
-            related=_reference(event.related) if event.related is not None else None,
+            related=None if related is None else _reference(related),
             note=event.note,
             type=event.type,
         )
         return Create(EVENT, series.namespace, body)
 
-    def _repeat(self, event: RecordEvent, key: _Key, series: _Series, at_s: float) -> None:
+    def _repeat(self, event: RecordEvent, key: _Key, series: _Series, at_s: float) -> _Call | None:
         series.count += 1
         series.last_s = at_s
         self._series.move_to_end(key)
         # The second one makes it a series; the rest is told now and then (`_sweep`).
-        if series.count == 2:
-            self._call((event, key, self._rewriting(series, at_s), 1))
+        return (event, key, self._rewriting(series, at_s), 1) if series.count == 2 else None
 
     def _rewriting(self, series: _Series, now_s: float) -> Patch:
         series.written, series.written_s = series.count, now_s
@@ -170,19 +216,9 @@ class EventRecorder:
         body: dict[str, Any] = {"series": {"count": series.count, "lastObservedTime": last}}
         return Patch(EVENT, series.namespace, series.name, body)
 
-    def _remember(self, key: _Key, series: _Series) -> None:
-        known = self._series
-        known[key] = series
-        known.move_to_end(key)
-        if len(known) > SERIES_MAX:
-            known.popitem(last=False)
-        if not self._sweep_planned:
-            self._sweep_planned = True
-            self._call_later(SERIES_IDLE_S, self._sweep)
-
     def _sweep(self) -> None:
         """Forget series that came to their end, and write counts that the cluster should know."""
-        now_s = self._clock.now()
+        now_s = self._now_s()
         for key, series in [*self._series.items()]:
             ended = now_s - series.last_s > SERIES_IDLE_S
             if ended:
@@ -198,16 +234,16 @@ class EventRecorder:
 
     # -- calls and what becomes of them -----------------------------------------------------
 
-    def _call(self, call: _Call) -> None:
-        self._in_flight += 1
-        self._cluster.call(call[2], partial(self._done, call))
-
     def _done(self, call: _Call, answer: Answer) -> None:
-        self._in_flight -= 1
-        if isinstance(answer, ApiError):
-            self._failed(call, answer)
+        self._all_done([call], [answer])
+
+    def _all_done(self, calls: list[_Call], answers: Sequence[Answer]) -> None:
+        self._in_flight -= len(calls)
+        for call, answer in zip(calls, answers, strict=True):
+            if isinstance(answer, ApiError):
+                self._failed(call, answer)
         # A cluster that answers at once calls back from within `_send_some`, which goes on.
-        if not self._flushing and (self._queue or self._again):
+        if self._queue or self._again:
             self._send_some()
         if self.on_empty is not None and not self.pending:
             self.on_empty()

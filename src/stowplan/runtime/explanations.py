@@ -25,6 +25,8 @@ from stowplan.state.pod_info import PodInfo
 
 BYTES_MAX = 64 * 2**20
 """Some 300 placed pods, or 2,000 that fit nowhere, on 5,000 nodes."""
+COUNT_MAX = 4096
+"""Nor more than that on small clusters, where so much memory would take half an hour to fill."""
 PER_SECOND = 20.0
 BURST = 100.0
 NODES_EACH = 5000
@@ -105,10 +107,10 @@ class Explanation:
 
 
 class Explanations:
-    def __init__(self, bytes_max: int = BYTES_MAX) -> None:
+    def __init__(self, bytes_max: int = BYTES_MAX, count_max: int = COUNT_MAX) -> None:
         self._kept: dict[str, Explanation] = {}
         """The oldest first."""
-        self._bytes_max = bytes_max
+        self._bytes_max, self._count_max = bytes_max, count_max
         self._byte_count = 0
         self._paid_until_s = 0.0
         self._names: list[str] = []
@@ -126,8 +128,12 @@ class Explanations:
         explanation = self._explain(framework, cycle, search)
         self._kept[pod.key] = explanation
         self._byte_count += explanation.byte_count
-        while self._byte_count > self._bytes_max and len(self._kept) > 1:
+        while self._is_too_much and len(self._kept) > 1:
             self._byte_count -= self._kept.pop(next(iter(self._kept))).byte_count
+
+    @property
+    def _is_too_much(self) -> bool:
+        return self._byte_count > self._bytes_max or len(self._kept) > self._count_max
 
     def _explain(self, framework: Framework, cycle: Cycle, search: Search) -> Explanation:
         names = cycle.nodes.names

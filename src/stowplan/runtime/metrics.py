@@ -11,12 +11,16 @@ Made by `runtime.live`, shown by `runtime.server`.
 from __future__ import annotations
 
 import re
-from collections import defaultdict
-from collections.abc import Callable
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
+from itertools import groupby
+from operator import attrgetter
 from random import Random
 from time import perf_counter
+from typing import Any
 
 from stowplan.cluster.http_request import HttpRequest
+from stowplan.core.attempts import Bound
 from stowplan.core.decision import Decision
 from stowplan.core.machine import Machine
 from stowplan.core.messages import Added, Deleted, Event, Updated
@@ -66,8 +70,26 @@ _RESOURCES: dict[type[KubeObject] | bool, str] = {
 """What an object is to the queue; of pods, whether they have a node says it.  Changes of other
 kinds wake nobody, and are not counted upstream."""
 
-_ADDED_OR_DELETED = (Added, Deleted)
 _ACTIONS: dict[type, str] = {Added: "Add", Updated: "Update", Deleted: "Delete"}
+_THINGS: dict[type, Callable[[Any], KubeObject]] = {
+    Added: attrgetter("object"),
+    Updated: attrgetter("new"),
+    Deleted: attrgetter("object"),
+}
+_node_name = attrgetter("spec.node_name")
+
+# Of an attempt that went well.
+_sort = attrgetter("queued.info.pod.spec.scheduler_name", "queued.attempts")
+_uid, _tries, _start, _was_flushed, _seconds = (
+    attrgetter(name)
+    for name in (
+        "queued.info.uid",
+        "queued.attempts",
+        "queued.initial_attempt_s",
+        "queued.was_flushed",
+        "seconds",
+    )
+)
 
 _VOLUME_STAGES = {"PreFilter": "predicate", "Filter": "predicate", "Reserve": "assume"}
 _VOLUME_STAGES |= {"PreBind": "bind"}
@@ -87,16 +109,14 @@ class Metrics:
         """Called before the text is made, to set what only they know."""
         self._choice = choice or MetricChoice()
         self._chance = random.random
-        self._begun_s = 0.0
-        self._binding: dict[str, float] = {}
-        """uid -> when its attempt began, for pods on their way to a node."""
+        self._binding: set[str] = set()
+        """The uids of pods on their way to a node."""
         self._start()
 
     def _start(self) -> None:
         """Begin to count, from nothing."""
         self.families |= {spec.name: Family(spec) for spec in SPECS if _is_counted(spec)}
         self._points: dict[_Key, Histogram] = {}
-        self._plugins: dict[_Key, Histogram] = {}
         self._attempts: dict[tuple[str, str], Histogram] = {}
         self._algorithm = self._scheduler("scheduling_algorithm_duration_seconds").histogram()
         self._tries = self._scheduler("pod_scheduling_attempts").histogram()
@@ -110,7 +130,8 @@ class Metrics:
         self._sli_s: list[list[float]] = [[] for _ in self._sli]
         self._handled_s: defaultdict[tuple[type, type[KubeObject] | bool], list[float]]
         self._handled_s = defaultdict(list)
-        """Not counted yet, these five: on the way of a pod there is only an append."""
+        self._plugins_s: defaultdict[_Key, list[float]] = defaultdict(list)
+        """Not counted yet, these six: on the way of a pod there is only an append."""
 
     def _scheduler(self, name: str) -> Family:
         return self.families[f"scheduler_{name}"]
@@ -119,32 +140,41 @@ class Metrics:
 
     def begin(self, queued: QueuedPod, now_s: float) -> None:
         self.sampled = self._chance() < SAMPLED_SHARE
-        self._begun_s = perf_counter()
 
-    def decided(self, queued: QueuedPod, decision: Decision, now_s: float) -> None:
-        self._algorithm_s.append(perf_counter() - self._begun_s)
+    def decided(self, queued: QueuedPod, decision: Decision, now_s: float, seconds: float) -> None:
+        self._algorithm_s.append(seconds)
         if decision.node:
-            self._binding[queued.info.uid] = self._begun_s
+            self._binding.add(queued.info.uid)
 
-    def end(
-        self, queued: QueuedPod, decision: Decision, status: Status | None, now_s: float
+    def bound(self, attempts: Sequence[Bound], now_s: float) -> None:
+        self._binding.difference_update(map(_uid, attempts))
+        self._tries_made.extend(map(_tries, attempts))
+        self._flushed += sum(map(_was_flushed, attempts))
+        for (profile, tries), alike in groupby(attempts, _sort):
+            group = list(alike)
+            self._times("scheduled", profile).extend(map(_seconds, group))
+            waits_s = (now_s - start_s for start_s in map(_start, group) if start_s is not None)
+            self._sli_s[min(tries, _MANY_ATTEMPTS)].extend(waits_s)
+        self._count_if_many()
+
+    def failed(
+        self,
+        queued: QueuedPod,
+        decision: Decision,
+        status: Status,
+        now_s: float,
+        seconds: float,
     ) -> None:
-        begun_s = self._binding.pop(queued.info.uid, self._begun_s)
-        result = "scheduled"
-        if status is None:
-            attempts, initial_s = queued.attempts, queued.initial_attempt_s
-            self._tries_made.append(attempts)
-            if initial_s is not None:
-                self._sli_s[min(attempts, _MANY_ATTEMPTS)].append(now_s - initial_s)
-            self._flushed += queued.was_flushed
-        else:
-            result = "unschedulable" if status.is_rejected else "error"
-            self._failed(decision, status)
-        key = (result, queued.info.pod.spec.scheduler_name)
-        try:
-            self._attempts_s[key].append(perf_counter() - begun_s)
-        except KeyError:
-            self._attempts_s[key] = [perf_counter() - begun_s]
+        self._binding.discard(queued.info.uid)
+        self._note_failure(decision, status)
+        result = "unschedulable" if status.is_rejected else "error"
+        self._times(result, queued.profile).append(seconds)
+        self._count_if_many()
+
+    def _times(self, result: str, profile: str) -> list[float]:
+        return self._attempts_s.setdefault((result, profile), [])
+
+    def _count_if_many(self) -> None:
         if len(self._algorithm_s) >= BUFFER_MAX:
             self._count_attempts()
 
@@ -155,9 +185,12 @@ class Metrics:
             histogram.take(seconds)
         self._tries.take(self._tries_made)
         self._algorithm.take(self._algorithm_s)
+        plugins = self._scheduler("plugin_execution_duration_seconds")
+        for labels, seconds in self._plugins_s.items():
+            plugins.histogram(*labels).take(seconds)
         self._count_handled()
 
-    def _failed(self, decision: Decision, status: Status) -> None:
+    def _note_failure(self, decision: Decision, status: Status) -> None:
         if decision.victims:
             self._victims.observe(len(decision.victims))
             # Upstream takes the time when the eviction starts, and counts it as done.
@@ -186,26 +219,21 @@ class Metrics:
         histogram.observe_many(seconds)
 
     def plugin(self, plugin: str, point: str, status: str, seconds: float) -> None:
-        key = (plugin, point, status)
-        histogram = self._plugins.get(key)
-        if histogram is None:
-            family = self._scheduler("plugin_execution_duration_seconds")
-            histogram = self._plugins[key] = family.histogram(*key)
-        histogram.observe(seconds)
+        self._plugins_s[plugin, point, status].append(seconds)
 
-    def handled(self, event: Event, seconds: float) -> None:
-        """A change of the cluster was taken in."""
-        if isinstance(event, Updated):
-            thing = event.new
-        elif isinstance(event, _ADDED_OR_DELETED):
-            thing = event.object
-        else:
+    def handled(self, events: Sequence[Event], seconds: float) -> None:
+        """Events of one type were taken in, in so much time altogether."""
+        action = type(events[0])
+        thing_of = _THINGS.get(action)
+        if thing_of is None:
             return
-        place = thing.spec.node_name != "" if isinstance(thing, Pod) else type(thing)
-        collected = self._handled_s[type(event), place]
-        collected.append(seconds)
-        if len(collected) >= BUFFER_MAX:
-            self._count_handled()
+        each_s = seconds / len(events)
+        things = [*map(thing_of, events)]
+        for place, count in _places(things).items():
+            collected = self._handled_s[action, place]
+            collected += [each_s] * count
+            if len(collected) >= BUFFER_MAX:
+                self._count_handled()
 
     def _count_handled(self) -> None:
         family = self._scheduler("event_handling_duration_seconds")
@@ -304,6 +332,16 @@ def _preempting_profiles(machine: Machine) -> set[str]:
             for plugin in framework.plugins.post_filter
         )
     }
+
+
+def _places(things: list[KubeObject]) -> Counter[type[KubeObject] | bool]:
+    """How many there are of each key of `_RESOURCES`."""
+    places: Counter[type[KubeObject] | bool] = Counter(map(type, things))
+    if pod_count := places.pop(Pod, 0):
+        pods = things if pod_count == len(things) else [t for t in things if type(t) is Pod]
+        unassigned = [*map(_node_name, pods)].count("")
+        places += Counter({False: unassigned, True: pod_count - unassigned})
+    return places
 
 
 def _is_counted(spec: Spec) -> bool:

@@ -25,7 +25,11 @@ from stowplan.state.node_tree import NodeTree
 from stowplan.state.pod_info import NO_LABELS, PodInfo, PodKind, kind_of
 
 # An enum's members are slow to reach through the class.
-_POD_ADDED, _POD_SWAPPED = Change.POD_ADDED, Change.POD_SWAPPED
+_POD_ADDED, _POD_SWAPPED, _POD_REDEFINED = (
+    Change.POD_ADDED,
+    Change.POD_SWAPPED,
+    Change.POD_REDEFINED,
+)
 
 
 class CacheError(Exception):
@@ -121,7 +125,7 @@ class Cache:
             return info
         if not state.assumed:
             raise CacheError(f"pod {uid}({state.info.key}) was already in added state")
-        info = PodInfo(pod, _same_kind(state.info, pod))
+        info = PodInfo(pod, same_kind(state.info, pod))
         self._replace(state.info, info)
         state.info, state.assumed = info, False
         del self._assumed[uid]
@@ -143,7 +147,7 @@ class Cache:
                 f"pod {uid}({key}) moved from node {state.info.node_name!r} "
                 f"to {pod.spec.node_name!r}"
             )
-        info = PodInfo(pod)
+        info = PodInfo(pod, same_kind(state.info, pod))
         self._replace(state.info, info)
         state.info = info
         return info
@@ -193,7 +197,13 @@ class Cache:
             # The sums stand.
             node = self.nodes[name]
             node.pods[new.uid] = new
-            self._changed(_POD_SWAPPED, node, new)
+            self._changed(_POD_SWAPPED, node, None)
+        elif name == old.pod.spec.node_name and new.kind.takes_up_as_much_as(old.kind):
+            # As when binding gave it the labels of its node's zone.
+            node = self.nodes[name]
+            known = node.pods.pop(new.uid)
+            node.pods[new.uid] = new
+            self._changed(_POD_REDEFINED, node, (known, new))
         else:
             self._remove_from_node(old)
             self._add_to_node(new)
@@ -272,25 +282,27 @@ def _key(pod: Pod) -> str:
 _shared = attrgetter(*(name for name in PodSpec.__struct_fields__ if name != "node_name"))
 
 
-def _same_kind(known: PodInfo, pod: Pod) -> PodKind:
+def same_kind(known: PodInfo, pod: Pod) -> PodKind:
     """The known kind where it is plain to see that it still holds, else worked out anew.
 
-    A bind in this process changes the node's name and shares everything else with the object
-    before, so a look at identities saves encoding the pod.
+    A bind in this process changes the node's name, perhaps the labels, and shares everything else
+    with the object before, so a look at identities saves encoding the pod.
     """
     old, new = known.pod, pod
     was, now, before, after = old.metadata, new.metadata, old.status, new.status
     same = (
-        was.labels is now.labels
+        was.namespace == now.namespace
         and was.owner_references is now.owner_references
         and was.deletion_timestamp is now.deletion_timestamp
         # What a pod that runs was given can be anywhere in its status.
         and not (before.container_statuses or after.container_statuses)
         and not (before.resources or after.resources)
         # Tuples compare by identity first: where everything is shared, nothing is looked at.
-        and _shared(old.spec) == _shared(new.spec)
+        and (old.spec is new.spec or _shared(old.spec) == _shared(new.spec))
     )
-    return known.kind if same else kind_of(pod)
+    if not same:
+        return kind_of(pod)
+    return known.kind if was.labels is now.labels else known.kind.relabelled(pod)
 
 
 def _is_heartbeat(old: Node, new: Node) -> bool:

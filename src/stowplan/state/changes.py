@@ -16,4 +16,6 @@ class Change(Enum):
     """Payload: the pod."""
     POD_SWAPPED = "pod swapped"
     """A newer object of the same kind: the sums stand."""
+    POD_REDEFINED = "pod redefined"
+    """Of another kind now, with other labels say: the sums stand.  Payload: the pod before, now."""
     POD_REMOVED = "pod removed"

@@ -78,13 +78,17 @@ class CountIndex:
 
     def count(self, kind: PodKind, row: int, sign: int) -> None:
         """A pod of this kind came to (1) or left (-1) the row."""
-        if not self._columns:
-            return
-        kept = kind.kept.get(self)
-        if kept is None or kept[0] != self._version:
-            kept = kind.kept[self] = (self._version, self._columns_counting(kind))
-        for column, weight in kept[1]:
-            column.add(row, sign * weight)
+        if self._columns:
+            for column, weight in self._columns_counting(kind):
+                column.add(row, sign * weight)
+
+    def recount(self, old: PodKind, new: PodKind, row: int) -> bool:
+        """A pod on the row is of another kind now.  Whether some sort makes a difference."""
+        if not self._columns or self._columns_counting(old) == self._columns_counting(new):
+            return False
+        self.count(old, row, -1)
+        self.count(new, row, 1)
+        return True
 
     def resize(self, size: int, capacity: int) -> None:
         for domains in self._domains.values():
@@ -126,12 +130,17 @@ class CountIndex:
         return column
 
     def _columns_counting(self, kind: PodKind) -> list[tuple[CountColumn, int]]:
-        return [
-            (column, weight)
-            for place in places_of(kind)
-            for column in self._columns_at.get(place, ())
-            if (weight := column.sort.weigh(kind))
-        ]
+        """The columns in which pods of this kind count, and how often."""
+        kept: tuple[int, list[tuple[CountColumn, int]]] | None = kind.kept.get(self)
+        if kept is None or kept[0] != self._version:
+            counting = [
+                (column, weight)
+                for place in places_of(kind)
+                for column in self._columns_at.get(place, ())
+                if (weight := column.sort.weigh(kind))
+            ]
+            kept = kind.kept[self] = (self._version, counting)
+        return kept[1]
 
     def _domains_of(self, query: DomainQuery) -> Domains:
         table = self._table

@@ -28,11 +28,16 @@ _ONE_BY_ONE_MAX = 32
 """Up to so many changed nodes are moved between domains singly; beyond, all are looked at."""
 
 
+_FEW_DOMAINS = 64
+"""So few are gone through faster one by one than by an array operation."""
+
+
 class CountColumn:
     """For one sort of pods, their number on every node."""
 
     __slots__ = (
         "__weakref__",
+        "_cells",
         "_per_row",
         "_size",
         "in_domains",
@@ -52,6 +57,8 @@ class CountColumn:
         self.used = 0
         """The table's version when somebody last asked for it."""
         self._per_row: Counts = np.zeros(capacity, np.int32)
+        self._cells = self._per_row.data
+        """The same for single cells: an array takes twice as long for one."""
         self._size = size
 
     @property
@@ -69,10 +76,15 @@ class CountColumn:
     def resize(self, size: int, capacity: int) -> None:
         if capacity > len(self._per_row):
             self._per_row = _grown(self._per_row, capacity, 0)
+            self._cells = self._per_row.data
         self._size = size
 
+    def on(self, row: int) -> int:
+        count: int = self._cells[row]
+        return count
+
     def add(self, row: int, amount: int) -> None:
-        self._per_row[row] += amount
+        self._cells[row] += amount
         self.total += amount
         for domain_counts in self.in_domains:
             domain_counts.add(row, amount)
@@ -86,6 +98,7 @@ class Domains:
         "_present",
         "_seen",
         "_table",
+        "cells",
         "domain_count",
         "ids",
         "label",
@@ -100,6 +113,7 @@ class Domains:
         self.rows = rows
         self.ids: Counts = np.full(table.capacity, ABSENT, np.int32)
         """Per row the number of its value; ABSENT also where the row set leaves the node out."""
+        self.cells = self.ids.data
         self.domain_count = 0
         """Values that nodes of the row set have."""
         self.node_count = 0
@@ -118,6 +132,11 @@ class Domains:
         if self._present is None:
             self._present = np.flatnonzero(self._node_counts)
         return self._present
+
+    @property
+    def are_single_nodes(self) -> bool:
+        """Whether no two nodes are in the same domain."""
+        return self.domain_count == self.node_count
 
     @property
     def are_all_present(self) -> bool:
@@ -145,6 +164,7 @@ class Domains:
     def resize(self, capacity: int) -> None:
         if capacity > len(self.ids):
             self.ids = _grown(self.ids, capacity, ABSENT)
+            self.cells = self.ids.data
 
     def _look_at_all(self) -> None:
         ids = np.where(self.rows.mask, self.label.ids, ABSENT)
@@ -179,6 +199,7 @@ class DomainCounts:
 
     __slots__ = (
         "__weakref__",
+        "_cells",
         "_seen",
         "column",
         "domains",
@@ -200,6 +221,7 @@ class DomainCounts:
         """The sum of `sums`."""
         self.retired = False
         self.used = 0
+        self._cells = self.sums.data
         self._seen = -1
 
     def refresh(self) -> None:
@@ -214,18 +236,29 @@ class DomainCounts:
         domains = self.domains
         if self._seen != domains.version:
             return  # Nodes moved: all will be added up anew.
-        number = domains.ids[row]
+        number = domains.cells[row]
         if number >= 0:
-            self.sums[number] += amount
+            self._cells[number] += amount
             self.total += amount
+
+    def of(self, number: int) -> int:
+        """The sum of a domain; ABSENT has none."""
+        count: int = self._cells[number]
+        return count
+
+    def to_list(self) -> list[int]:
+        """`sums` as plain numbers: with few domains, less work than arrays."""
+        return self._cells.tolist()
 
     def lowest(self) -> int:
         """The smallest sum of a domain that has nodes; 0 if there is no domain."""
         domains = self.domains
         if domains.domain_count == 0:
             return 0
+        if len(self._cells) <= _FEW_DOMAINS and domains.are_all_present:
+            return min(self.to_list()[:-1])
         sums = self.sums[:-1] if domains.are_all_present else self.sums[domains.present]
-        return int(sums.min())
+        return int(np.minimum.reduce(sums))
 
     def _add_up(self) -> None:
         domains = self.domains
@@ -241,6 +274,7 @@ class DomainCounts:
         else:
             self.sums = np.zeros(size, np.int32)
             self.total = 0
+        self._cells = self.sums.data
         self._seen = domains.version
 
 

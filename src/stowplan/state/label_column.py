@@ -15,7 +15,18 @@ ABSENT = -1
 
 
 class LabelColumn:
-    __slots__ = ("_ids", "_index", "_present", "_seen", "_size", "key", "values", "version")
+    __slots__ = (
+        "_cells",
+        "_ids",
+        "_index",
+        "_present",
+        "_present_numbers",
+        "_seen",
+        "_size",
+        "key",
+        "values",
+        "version",
+    )
 
     def __init__(self, key: str, capacity: int) -> None:
         self.key = key
@@ -23,10 +34,12 @@ class LabelColumn:
         """Distinct values seen; `ids` points into it."""
         self._index: dict[str, int] = {}
         self._ids: NDArray[np.intp] = np.full(capacity, ABSENT, np.intp)
+        self._cells = self._ids.data
         self._size = 0
         self.version = 0
         """Grows whenever a node's value changes."""
         self._present: NDArray[np.bool_] = np.zeros(0, np.bool_)
+        self._present_numbers: list[int] = []
         self._seen = -1
 
     @property
@@ -42,8 +55,19 @@ class LabelColumn:
         if self._seen != node_version:
             self._present = np.zeros(len(self.values) + 1, np.bool_)
             self._present[self.ids[alive]] = True
+            self._present_numbers = self._present.nonzero()[0].tolist()
             self._seen = node_version
         return self._present
+
+    def present_numbers(self, alive: NDArray[np.bool_], node_version: int) -> list[int]:
+        """The same as numbers: of the values, and how many there are if a node lacks the key."""
+        self.present(alive, node_version)
+        return self._present_numbers
+
+    def number_at(self, row: int) -> int:
+        """One cell of `ids`."""
+        number: int = self._cells[row]
+        return number
 
     def id_of(self, value: str) -> int:
         return self._index.get(value, ABSENT)
@@ -53,12 +77,13 @@ class LabelColumn:
             grown = np.full(capacity, ABSENT, np.intp)
             grown[: len(self._ids)] = self._ids
             self._ids = grown
+            self._cells = grown.data
         self._size = size
 
     def set(self, row: int, value: str | None) -> None:
         number = ABSENT if value is None else self._number(value)
-        if self._ids[row] != number:
-            self._ids[row] = number
+        if self._cells[row] != number:
+            self._cells[row] = number
             self.version += 1
 
     def _number(self, value: str) -> int:

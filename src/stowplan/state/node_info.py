@@ -73,9 +73,16 @@ class NodeInfo:
         self.allocatable = allocatable(node)
 
     def add_pod(self, pod: PodInfo) -> None:
+        kind, requested = pod.kind, self.requested
         self.pods[pod.uid] = pod
-        self._count(pod.kind, 1)
-        if pod.kind.has_claims:
+        for name, amount in kind.taken_up:
+            requested[name] = requested.get(name, 0) + amount
+        milli_cpu, memory = kind.nonzero_requests
+        self.nonzero_milli_cpu += milli_cpu
+        self.nonzero_memory += memory
+        if kind.host_ports:
+            self.used_ports.update(kind.host_ports)
+        if kind.has_claims:
             self._count_claims(pod, 1)
 
     def remove_pod(self, pod: PodInfo) -> None:
@@ -83,7 +90,7 @@ class NodeInfo:
         known = self.pods.pop(pod.uid, None)
         if known is None:
             raise KeyError(f"no corresponding pod {pod.key} in pods of node {self.name}")
-        self._count(known.kind, -1)
+        self._take_off(known.kind, 1)
         if known.kind.has_claims:
             self._count_claims(known, -1)
 
@@ -97,25 +104,22 @@ class NodeInfo:
             if kind.has_claims:
                 self._count_claims(known, -1)
         for kind, count in kinds.items():
-            self._count(kind, -count)
+            self._take_off(kind, count)
 
-    def _count(self, kind: PodKind, times: int) -> None:
+    def _take_off(self, kind: PodKind, times: int) -> None:
         requested = self.requested
-        for name, amount in kind.running_requests.items():
-            left = requested.get(name, 0) + times * amount
+        for name, amount in kind.taken_up:
+            left = requested.get(name, 0) - times * amount
             if left or name in _ALWAYS_THERE:
                 requested[name] = left
             else:
                 requested.pop(name, None)
         milli_cpu, memory = kind.nonzero_requests
-        self.nonzero_milli_cpu += times * milli_cpu
-        self.nonzero_memory += times * memory
+        self.nonzero_milli_cpu -= times * milli_cpu
+        self.nonzero_memory -= times * memory
         if kind.host_ports:
             # A set, as upstream has it: of two equal entries, removing one frees the port.
-            if times > 0:
-                self.used_ports.update(kind.host_ports)
-            else:
-                self.used_ports.difference_update(kind.host_ports)
+            self.used_ports.difference_update(kind.host_ports)
 
     def _count_claims(self, pod: PodInfo, times: int) -> None:
         for key in pod.claim_keys:

@@ -71,6 +71,8 @@ class NodeTable:
         self.version = 0
         self.node_version = 0
         """Grows when a node object changes; pods coming and going leave it alone."""
+        self.follows_pod_kinds = False
+        """Whether a row counts as changed too when nothing but the kind of a pod on it did."""
         self.rows_written = 0
         """How many rows were ever written: what refreshing has cost."""
         self.pods = PodTable()
@@ -140,6 +142,11 @@ class NodeTable:
     @property
     def row_version(self) -> Ints:
         return self._view("row_version")
+
+    @property
+    def row_pods_version(self) -> Ints:
+        """Grows with every change of the row, and when nothing but a pod's kind changed on it."""
+        return self._view("row_pods_version")
 
     def _view(self, name: str) -> NDArray[Any]:
         return self._columns[name][: self.size]
@@ -251,7 +258,7 @@ class NodeTable:
         return {log[at % _LOG_MAX] for at in range(version + 1, latest + 1)}
 
     def version_of(self, row: int) -> int:
-        version: int = self._cells["row_version"][row]
+        version: int = self._version_cells[row]
         return version
 
     def is_node_newer_than(self, row: int, node_version: int) -> bool:
@@ -287,6 +294,18 @@ class NodeTable:
                     self.pods.add(payload, row)
                     self.counts.count(payload.kind, row, 1)
                     dirty[row] = info
+            elif change is _POD_SWAPPED:
+                if row >= 0 and self._image_versions[row] != image_version:
+                    dirty[row] = info
+            elif change is _POD_REDEFINED:
+                if row >= 0:
+                    counts_differ = self._redefine_pod(row, *payload)
+                    if (
+                        counts_differ
+                        or self.follows_pod_kinds
+                        or self._image_versions[row] != image_version
+                    ):
+                        dirty[row] = info
             elif change is _POD_REMOVED:
                 if row >= 0:
                     self._count_pod(payload, row, -1)
@@ -303,8 +322,8 @@ class NodeTable:
                 dirty.pop(row, None)
                 self._free_row(info, payload)
             elif row not in dirty:
-                if change is _NODE_SWAPPED:
-                    self._nodes[row] = payload
+                # The node object was swapped, with nothing changed that anybody reads.
+                self._nodes[row] = payload
                 if self._image_versions[row] != image_version:
                     dirty[row] = info
         for row, info in dirty.items():
@@ -387,6 +406,11 @@ class NodeTable:
             self.pods.remove(pod)
         self.counts.count(pod.kind, row, sign)
 
+    def _redefine_pod(self, row: int, before: PodInfo, now: PodInfo) -> bool:
+        self.pods.change_kind(before, now)
+        self._pods_version_cells[row] += 1
+        return self.counts.recount(before.kind, now.kind, row)
+
     def _take_row(self, info: NodeInfo) -> int:
         if self._free:
             row = self._free.pop()
@@ -428,22 +452,24 @@ class NodeTable:
     def _touch(self, row: int, node_changed: bool) -> None:
         self.version = version = self.version + 1
         self._log[version % _LOG_MAX] = row
-        self._cells["row_version"][row] = version
+        self._version_cells[row] = version
+        self._pods_version_cells[row] += 1
         if node_changed:
             self.node_version += 1
             self._cells["row_node_version"][row] = self.node_version
 
     def _write_row(self, row: int, info: NodeInfo) -> None:
         self.rows_written += 1
-        cells, requested = self._cells, info.requested
+        requested = info.requested
         if not requested.keys() <= self._requested.keys():
             for name in requested:
                 self._amount_column(self._requested, name)
         for name, amounts in self._requested_cells.items():
             amounts[row] = min(requested.get(name, 0), AMOUNT_MAX)
-        cells["nonzero_milli_cpu"][row] = min(info.nonzero_milli_cpu, AMOUNT_MAX)
-        cells["nonzero_memory"][row] = min(info.nonzero_memory, AMOUNT_MAX)
-        cells["pod_count"][row] = len(info.pods)
+        milli_cpu, memory, pod_count = self._sum_cells
+        milli_cpu[row] = min(info.nonzero_milli_cpu, AMOUNT_MAX)
+        memory[row] = min(info.nonzero_memory, AMOUNT_MAX)
+        pod_count[row] = len(info.pods)
         if info.used_ports or self.ports.of_rows:
             self.ports.write(row, frozenset(info.used_ports), self.capacity)
         node = info.node
@@ -522,17 +548,21 @@ class NodeTable:
         self._look()
 
     def _look(self) -> None:
-        self._cells = {name: column.data for name, column in self._columns.items()}
+        cells = self._cells = {name: column.data for name, column in self._columns.items()}
+        self._version_cells = cells["row_version"]
+        self._pods_version_cells = cells["row_pods_version"]
+        self._sum_cells = cells["nonzero_milli_cpu"], cells["nonzero_memory"], cells["pod_count"]
         self._requested_cells = {name: column.data for name, column in self._requested.items()}
 
 
 # An enum's members are slow to reach through the class, and these are asked for at every change.
-_NODE_SET, _NODE_SWAPPED, _NODE_REMOVED = (
-    Change.NODE_SET,
-    Change.NODE_SWAPPED,
-    Change.NODE_REMOVED,
+_NODE_SET, _NODE_REMOVED = Change.NODE_SET, Change.NODE_REMOVED
+_POD_ADDED, _POD_SWAPPED, _POD_REDEFINED, _POD_REMOVED = (
+    Change.POD_ADDED,
+    Change.POD_SWAPPED,
+    Change.POD_REDEFINED,
+    Change.POD_REMOVED,
 )
-_POD_ADDED, _POD_REMOVED = Change.POD_ADDED, Change.POD_REMOVED
 
 _NO_ROWS: Rows = np.zeros(0, np.intp)
 
@@ -546,8 +576,9 @@ _COLUMNS: dict[str, type[np.generic]] = {
     "feature_list": np.int32,
     "row_version": np.int64,
     "row_node_version": np.int64,
+    "row_pods_version": np.int64,
 }
-_VERSIONS = frozenset({"row_version", "row_node_version"})
+_VERSIONS = frozenset({"row_version", "row_node_version", "row_pods_version"})
 
 
 def _grown(column: NDArray[Any] | None, capacity: int, dtype: type[np.generic]) -> NDArray[Any]:

@@ -53,7 +53,8 @@ class ObjectIndex:
         return found  # type: ignore[no-any-return]
 
     def all(self, struct: type[Object]) -> Mapping[str, Object]:
-        return cast("Mapping[str, Object]", self._by_struct.get(struct, _NONE))
+        """By key.  It follows what comes and goes, so that one may hold on to it."""
+        return cast("Mapping[str, Object]", self._by_struct.setdefault(struct, {}))
 
     def version(self, struct: type[KubeObject]) -> int:
         """Grows by one with every change to an object of this kind."""

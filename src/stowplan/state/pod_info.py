@@ -129,6 +129,7 @@ class PodKind:
         "__weakref__",
         "has_claims",
         "has_pod_affinity",
+        "kept",
         "labels",
         "namespace",
         "pod",
@@ -154,15 +155,12 @@ class PodKind:
             affinity.pod_affinity is not None or affinity.pod_anti_affinity is not None
         )
         """Whether any podAffinity or podAntiAffinity stanza is there, even an empty one."""
+        self.kept: dict[Any, Any] = {}
+        """Where the framework keeps what it worked out for this kind."""
 
     @property
     def spec(self) -> PodSpec:
         return self.pod.spec
-
-    @Lazy
-    def kept(self) -> dict[Any, Any]:
-        """Where the framework keeps what it worked out for this kind."""
-        return {}
 
     @Lazy
     def traits(self) -> PodTraits:
@@ -183,6 +181,11 @@ class PodKind:
         if not tells_amounts(self.pod.status):
             return self.requests
         return pod_requests(self.pod, use_status=True)
+
+    @Lazy
+    def taken_up(self) -> tuple[tuple[str, int], ...]:
+        """The same, in the form a node's sums need it."""
+        return tuple((name, amount) for name, amount in self.running_requests.items() if amount)
 
     @Lazy
     def nonzero_requests(self) -> tuple[int, int]:
@@ -218,6 +221,31 @@ class PodKind:
             if port.host_port > 0
         )
 
+    def relabelled(self, pod: Pod) -> PodKind:
+        """The kind of a pod that differs from this kind in its labels alone.
+
+        Replicas are given the labels of a few zones, so it is remembered who becomes what.
+        """
+        known: dict[tuple[tuple[str, str], ...], ref[PodKind]]
+        known = self.kept.setdefault(_RELABELLED, {})
+        labels = tuple((pod.metadata.labels or NO_LABELS).items())
+        found = known.get(labels, _nobody)()
+        if found is None:
+            found = kind_of(pod)
+            if len(known) >= _RELABELLED_MAX:
+                known.clear()
+            known[labels] = ref(found)
+        return found
+
+    def takes_up_as_much_as(self, other: PodKind) -> bool:
+        """Whether a node has the same sums with a pod of either kind; if in doubt, no."""
+        return (
+            not (self.volumes or other.volumes)
+            and self.running_requests == other.running_requests
+            and self.nonzero_requests == other.nonzero_requests
+            and self.host_ports == other.host_ports
+        )
+
     @property
     def _affinity(self) -> Affinity:
         return self.pod.spec.affinity or _NO_AFFINITY
@@ -251,6 +279,13 @@ class PodKind:
 
 
 _NO_AFFINITY = Affinity()
+
+_RELABELLED = "relabelled"
+_RELABELLED_MAX = 64
+
+
+def _nobody() -> None:
+    return None
 
 
 def _volumes_that_count(volumes: list[Volume]) -> tuple[Volume, ...]:
@@ -358,7 +393,7 @@ def kind_of(pod: Pod) -> PodKind:
 
 
 _latest: tuple[PodSpec | None, str, dict[str, str] | None, Callable[[], PodKind | None]]
-_latest = None, "", None, lambda: None
+_latest = None, "", None, _nobody
 """Spec, namespace, labels and kind of a pod without owner, seen last."""
 
 

@@ -21,14 +21,13 @@ _SWEEP_MIN = 256
 
 class Assumed(Generic[Object]):
     def __init__(self, objects: ObjectIndex, struct: type[Object]) -> None:
-        self._objects = objects
-        self._struct = struct
+        self._objects = objects.all(struct)
         self._assumed: dict[str, tuple[Object, Object]] = {}
         """Key -> the object as the cluster showed it, and as it is assumed to become."""
         self._sweep_at = _SWEEP_MIN
 
     def get(self, key: str) -> Object | None:
-        current = self._objects.get(self._struct, key)
+        current = self._objects.get(key)
         entry = self._assumed.get(key) if self._assumed else None
         if entry is None:
             return current
@@ -40,7 +39,7 @@ class Assumed(Generic[Object]):
 
     def assume(self, obj: Object) -> bool:
         """False when the cluster has moved on from the version that `obj` was made from."""
-        base = self._objects.get(self._struct, obj.key)
+        base = self._objects.get(obj.key)
         if base is None or base.metadata.resource_version != obj.metadata.resource_version:
             return False
         self._assumed[obj.key] = (base, obj)

@@ -11,7 +11,7 @@ NodeVolumeLimits asks here.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -51,9 +51,12 @@ class AttachedVolumes:
     def __init__(self, table: NodeTable, objects: ObjectIndex) -> None:
         self._table = table
         self._objects = objects
+        self._claims = objects.all(PersistentVolumeClaim)
         self._table_version = -1
+        self._change_count = -1
+        """Of all objects; while it stays, those looked at here have not changed either."""
         self._seen: dict[type[KubeObject], int] = {}
-        self._limits = _Columns(table, NO_LIMIT)
+        self._limits = _Columns(table, NO_LIMIT, np.minimum)
         self._limited: dict[int, tuple[str, ...]] = {}
         self._presence = _VolumeRows(table)
         self._names: list[str] = []
@@ -73,9 +76,19 @@ class AttachedVolumes:
         """Per row, the volumes of this driver."""
         return self._presence.counts.of(driver)
 
-    def limit(self, driver: str) -> Ints | None:
-        """Per row, NO_LIMIT where the node gives none; None when no node gives any."""
-        return self._limits.of(driver) if driver in self._limits else None
+    def limit(self, driver: str) -> Ints:
+        """Per row, NO_LIMIT where the node gives none."""
+        return self._limits.of(driver)
+
+    def has_room(self, driver: str, added: int) -> bool:
+        """Whether every node can surely hold so many more volumes of this driver.
+
+        The fullest node and the lowest limit tell: only when they come close are rows compared.
+        """
+        counts, limits = self._presence.counts, self._limits
+        if driver not in limits or counts.extreme(driver) + added <= limits.extreme(driver):
+            return True
+        return counts.look_up_extreme(driver) + added <= limits.look_up_extreme(driver)
 
     def rows_in_use(self, volume: CSIVolume) -> Collection[int]:
         """Rows where a pod uses this volume."""
@@ -89,11 +102,10 @@ class AttachedVolumes:
 
     def refresh(self) -> None:
         # Objects first: pods that are new here are then resolved once, by what holds now.
-        self._follow_objects()
-        names = self._changed(CSINode)
-        for name in self._row_of if names is None else names:
-            if name in self._row_of:
-                self._set_limits(self._row_of[name], name)
+        if self._change_count != self._objects.change_count:
+            self._follow_objects()
+            self._follow_limits()
+            self._change_count = self._objects.change_count
         self._follow_rows()
 
     # -- rows -------------------------------------------------------------------------------
@@ -141,12 +153,18 @@ class AttachedVolumes:
             if volume is not None:
                 self._presence.count(volume, row, sign, by_pods=False)
 
+    def _follow_limits(self) -> None:
+        names = self._changed(CSINode)
+        for name in self._row_of if names is None else names:
+            if name in self._row_of:
+                self._set_limits(self._row_of[name], name)
+
     def _set_limits(self, row: int, node: str) -> None:
         limits = limits_of(self._objects.get(CSINode, node))
         for driver in self._limited.get(row, ()):
-            self._limits.whole(driver)[row] = NO_LIMIT
+            self._limits.set(driver, row, NO_LIMIT)
         for driver, limit in limits.items():
-            self._limits.whole(driver)[row] = limit
+            self._limits.set(driver, row, limit)
         self._limited[row] = tuple(limits)
 
     # -- pods and their claims --------------------------------------------------------------
@@ -178,10 +196,12 @@ class AttachedVolumes:
     def _resolve(self, use: _Use) -> None:
         key = use.claim.key
         use.volume = volume_of_running(self._objects, use.claim, use.pod)
-        claim = self._objects.get(PersistentVolumeClaim, key)
-        _unlink(self._claims_of_volume, use.volume_name, key)
-        use.volume_name = claim.spec.volume_name if claim is not None else ""
-        _link(self._claims_of_volume, use.volume_name, key)
+        claim = self._claims.get(key)
+        name = claim.spec.volume_name if claim is not None else ""
+        if name != use.volume_name:
+            _unlink(self._claims_of_volume, use.volume_name, key)
+            _link(self._claims_of_volume, name, key)
+            use.volume_name = name
 
     def _resolve_again(self, claims: Iterable[str]) -> None:
         """These claims, or the volumes behind them, changed."""
@@ -269,7 +289,7 @@ class _VolumeRows:
     """On which rows each volume is: row -> uses, by pods and by attachments."""
 
     def __init__(self, table: NodeTable) -> None:
-        self.counts = _Columns(table, 0)
+        self.counts = _Columns(table, 0, np.maximum)
         self._rows: dict[CSIVolume, tuple[dict[int, int], dict[int, int]]] = {}
 
     def rows_in_use(self, volume: CSIVolume) -> Collection[int]:
@@ -285,7 +305,7 @@ class _VolumeRows:
         _add(pods if by_pods else attachments, row, amount)
         after = row in pods or row in attachments
         if before != after:
-            self.counts.whole(volume[0])[row] += 1 if after else -1
+            self.counts.add(volume[0], row, 1 if after else -1)
         if not pods and not attachments:
             del self._rows[volume]
 
@@ -293,18 +313,38 @@ class _VolumeRows:
 class _Columns:
     """One column per driver, as long as the node table."""
 
-    def __init__(self, table: NodeTable, fill: int) -> None:
+    def __init__(self, table: NodeTable, fill: int, pick: np.ufunc) -> None:
         self._table = table
         self._fill = fill
+        self._pick = pick
+        self._pick_of_two: Callable[[int, int], int] = max if pick is np.maximum else min
         self._columns: dict[str, Ints] = {}
+        self._extremes: dict[str, int] = {}
+        """Per driver what `pick` picks of all values its column had since `look_up_extreme`."""
 
     def __contains__(self, driver: str) -> bool:
         return driver in self._columns
 
     def of(self, driver: str) -> Ints:
-        return self.whole(driver)[: self._table.size]
+        return self._whole(driver)[: self._table.size]
 
-    def whole(self, driver: str) -> Ints:
+    def set(self, driver: str, row: int, value: int) -> None:
+        self._whole(driver).data[row] = value
+        self._extremes[driver] = self._pick_of_two(self._extremes[driver], value)
+
+    def add(self, driver: str, row: int, amount: int) -> None:
+        self.set(driver, row, self._whole(driver).data[row] + amount)
+
+    def extreme(self, driver: str) -> int:
+        """At least as extreme as any value in the column."""
+        return self._extremes.get(driver, self._fill)
+
+    def look_up_extreme(self, driver: str) -> int:
+        """The most extreme value in the column."""
+        found = self._extremes[driver] = int(self._pick.reduce(self.of(driver), initial=self._fill))
+        return found
+
+    def _whole(self, driver: str) -> Ints:
         """The column with room for rows to come."""
         column = self._columns.get(driver)
         if column is None or len(column) < self._table.size:
@@ -312,6 +352,7 @@ class _Columns:
             if column is not None:
                 grown[: len(column)] = column
             column = self._columns[driver] = grown
+            self._extremes.setdefault(driver, self._fill)
         return column
 
 

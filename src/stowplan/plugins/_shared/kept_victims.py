@@ -16,15 +16,19 @@ from numpy.typing import NDArray
 
 from stowplan.framework.handle import Nominated
 from stowplan.framework.status import NodeMask, Rows, Status
-from stowplan.plugins._shared.victims import Candidate
+from stowplan.plugins._shared.victims import Candidate, Refusal
 from stowplan.state.node_table import NodeTable
 
-Ask = Callable[[int], Candidate | Status]
-"""Row -> whom to evict there, or why that would not help."""
+Ask = Callable[[int, Refusal | None], Candidate | Refusal]
+"""Row, why it was refused when it was last looked at -> whom to evict there, or why not."""
+
+_UNKNOWN, _REFUSED, _VIOLATING, _CLEAN = range(4)
+"""What is known of a row: nothing; no victims worth evicting; victims of whom a disruption budget
+protects some, or none."""
 
 
 class KeptVictims:
-    __slots__ = ("_budgets", "_found", "_is_clean", "_is_refused", "_nominations", "_seen")
+    __slots__ = ("_budgets", "_found", "_nominations", "_seen", "_state")
 
     def __init__(self) -> None:
         self._nominations = 0
@@ -33,13 +37,11 @@ class KeptVictims:
 
     def _resize(self, size: int) -> None:
         self._found: NDArray[np.object_] = np.empty(size, np.object_)
-        """Per row a Candidate, or the Status of a row that has no victims worth evicting."""
+        """Per row what was found when it was last looked at: a Candidate or a Refusal, or None."""
         self._seen: NDArray[np.int64] = np.full(size, -1, np.int64)
-        """The version of the row for which its answer holds; -1: there is none."""
-        self._is_refused: NodeMask = np.zeros(size, np.bool_)
-        """Rows known to have no victims worth evicting."""
-        self._is_clean: NodeMask = np.zeros(size, np.bool_)
-        """Rows whose victims no disruption budget protects, as of `_seen`."""
+        """The version of the row's pods then."""
+        self._state: NDArray[np.uint8] = np.full(size, _UNKNOWN, np.uint8)
+        """What still holds of it."""
 
     def catch_up(self, nodes: NodeTable, nominated: Nominated, budgets_version: int) -> None:
         """Forget what is no longer true."""
@@ -47,17 +49,16 @@ class KeptVictims:
             self._resize(nodes.size)
         changed = nominated.nodes_changed_since(self._nominations)
         if changed is None or budgets_version != self._budgets:
-            self._seen[:] = -1
+            self._state[:] = _UNKNOWN
         else:
             for name in changed:
                 self.forget(nodes.row_of.get(name))
-        self._is_refused &= self._seen == nodes.row_version
+            self._state[self._seen != nodes.row_pods_version] = _UNKNOWN
         self._nominations, self._budgets = nominated.version, budgets_version
 
     def forget(self, row: int | None) -> None:
         if row is not None:
-            self._seen[row] = -1
-            self._is_refused[row] = False
+            self._state[row] = _UNKNOWN
 
     def search(
         self, nodes: NodeTable, rows: Rows, wanted: int, ask: Ask
@@ -67,59 +68,54 @@ class KeptVictims:
         That is, `wanted` of which one is clean.  Clean ones come first.  With none at all, the
         reason for each row.
         """
-        left = rows[~self._is_refused[rows]]
-        is_known = self._seen[left] == nodes.row_version[left]
-        statuses = self._ask_unknown(nodes, left, is_known, wanted, ask)
-        left = left[is_known]
-        is_clean = self._is_clean[left]
-        clean_at = is_clean.nonzero()[0]
-        if len(clean_at):
-            enough = max(wanted, int(clean_at[0]) + 1)
-            left, is_clean = left[:enough], is_clean[:enough]
-        clean: list[Candidate] = self._found[left[is_clean]][:wanted].tolist()
-        violating: list[Candidate] = self._found[left[~is_clean]][:wanted].tolist()
-        candidates = clean + violating
-        if not candidates:
-            refused = rows[self._is_refused[rows]]
-            statuses |= zip(refused.tolist(), self._found[refused].tolist(), strict=True)
-        return candidates, statuses
+        known = bytearray(self._state[rows])
+        failures = self._ask_unknown(nodes, rows, known, wanted, ask)
+        states = np.frombuffer(known, np.uint8)
+        at = (states >= _VIOLATING).nonzero()[0]
+        if not len(at):
+            refused = rows[states == _REFUSED].tolist()
+            return [], failures | {row: self._found[row].status for row in refused}
+        if _VIOLATING not in known:
+            candidates: list[Candidate] = self._found[rows[at[:wanted]]].tolist()
+            return candidates, failures
+        return self._clean_first(rows[at], states[at] == _CLEAN, wanted), failures
+
+    def _clean_first(self, rows: Rows, is_clean: NodeMask, wanted: int) -> list[Candidate]:
+        first_clean = int(is_clean.argmax())
+        if is_clean[first_clean]:
+            enough = max(wanted, first_clean + 1)
+            rows, is_clean = rows[:enough], is_clean[:enough]
+        clean: list[Candidate] = self._found[rows[is_clean]][:wanted].tolist()
+        violating: list[Candidate] = self._found[rows[~is_clean]][:wanted].tolist()
+        return clean + violating
 
     def _ask_unknown(
-        self, nodes: NodeTable, rows: Rows, is_known: NodeMask, wanted: int, ask: Ask
+        self, nodes: NodeTable, rows: Rows, known: bytearray, wanted: int, ask: Ask
     ) -> dict[int, Status]:
         """Ask about the rows of which nothing is known, as far as need be.
 
-        Notes candidates in `is_known`, returns the refusals.
+        Notes in `known` the states of the rows that were asked about; returns what went wrong.
         """
-        unknown = (~is_known).nonzero()[0].tolist()
-        statuses: dict[int, Status] = {}
-        if not unknown:
-            return statuses
-        clean_at = (is_known & self._is_clean[rows]).nonzero()[0]
-        first_clean = int(clean_at[0]) if len(clean_at) else len(rows)
-        found_count = 0
-        for n, at in enumerate(unknown):
-            # All but n of the rows before this one are known.
-            if at - n + found_count >= wanted and first_clean < at:
+        failures: dict[int, Status] = {}
+        at = known.find(_UNKNOWN)
+        while at >= 0:
+            clean_count = known.count(_CLEAN, 0, at)
+            if clean_count and clean_count + known.count(_VIOLATING, 0, at) >= wanted:
                 break
             row = int(rows[at])
-            found = ask(row)
-            self._put(nodes, row, found)
-            if isinstance(found, Status):
-                statuses[row] = found
+            before = self._found[row]
+            found = ask(row, before if isinstance(before, Refusal) else None)
+            if isinstance(found, Refusal) and not found.status.is_rejected:
+                failures[row] = found.status  # A plugin failed: it may not the next time.
             else:
-                is_known[at] = True
-                found_count += 1
-                if not found.violations:
-                    first_clean = min(first_clean, at)
-        return statuses
+                known[at] = self._state[row] = _state_of(found)
+                self._found[row] = found
+                self._seen[row] = nodes.row_pods_version[row]
+            at = known.find(_UNKNOWN, at + 1)
+        return failures
 
-    def _put(self, nodes: NodeTable, row: int, found: Candidate | Status) -> None:
-        if isinstance(found, Status):
-            if not found.is_rejected:
-                return  # A plugin failed: it may not the next time.
-            self._is_refused[row] = True
-        else:
-            self._is_clean[row] = not found.violations
-        self._found[row] = found
-        self._seen[row] = nodes.version_of(row)
+
+def _state_of(found: Candidate | Refusal) -> int:
+    if isinstance(found, Refusal):
+        return _REFUSED
+    return _VIOLATING if found.violations else _CLEAN

@@ -1,7 +1,9 @@
 """Soft spread constraints weighed: what each adds to a node's raw score.
 
 A constraint over many domains weighs more than one over few, by the logarithm of their number
-among the feasible nodes.  Mirrors kube-scheduler's `podtopologyspread/scoring.go`.
+among the feasible nodes.  A part of the score comes from a count of pods, so it is the same for
+all rows with the same number (`_shared.row_classes`): of pods on the node, or of the domain.
+Mirrors kube-scheduler's `podtopologyspread/scoring.go`.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stowplan.framework.status import Rows
-from stowplan.plugins._shared.spread_constraint import HOSTNAME, Tracked, has_keys
+from stowplan.plugins._shared.spread_constraint import HOSTNAME, Tracked
 from stowplan.state.counts import CountColumn, DomainCounts
 from stowplan.state.node_info import NodeInfo
 from stowplan.state.node_table import NodeTable
@@ -39,10 +41,31 @@ class PerNode:
     def of_rows(self, nodes: NodeTable, rows: Rows | slice) -> Floats:
         scores: Floats = self._column.per_row[rows] * self._weight
         scores += self._base
-        named = nodes.row_set(("has keys", (HOSTNAME,)), has_keys((HOSTNAME,)))
-        if named.count < nodes.node_count:
-            scores[~named.mask[rows]] = 0.0
+        label = nodes.label(HOSTNAME)
+        if label.present(nodes.alive, nodes.node_version)[-1]:
+            scores[label.ids[rows] < 0] = 0.0
         return scores
+
+    @property
+    def basis(self) -> object:
+        return self._tracked
+
+    def numbers(self) -> NDArray[np.integer[Any]]:
+        return self._column.per_row
+
+    def number_of(self, row: int) -> int:
+        return self._column.on(row)
+
+    def number_limit(self, nodes: NodeTable) -> int:
+        if nodes.label(HOSTNAME).present(nodes.alive, nodes.node_version)[-1]:
+            # A node without a host name gets nothing, whatever the number of pods.
+            return 0
+        highest = int(self._column.per_row.max(initial=0))
+        return max(_PODS_MIN, 1 << (highest + 1).bit_length())
+
+    def of_numbers(self, limit: int) -> list[float]:
+        weight, base = self._weight, self._base
+        return [number * weight + base for number in range(limit)]
 
 
 class PerDomain:
@@ -74,10 +97,37 @@ class PerDomain:
             sums[label.id_of("")] += self._unlabelled
         per_value: Floats = sums * self._weight + self._base
         per_value[-1] = 0.0
-        return per_value[label.ids[rows]]
+        return per_value.take(label.ids[rows])
+
+    @property
+    def basis(self) -> object:
+        return self._counts.label
+
+    def numbers(self) -> NDArray[np.integer[Any]]:
+        label = self._counts.label
+        return np.where(label.ids < 0, len(label.values), label.ids)
+
+    def number_of(self, row: int) -> int:
+        label = self._counts.label
+        number = label.number_at(row)
+        return number if number >= 0 else len(label.values)
+
+    def number_limit(self, nodes: NodeTable) -> int:
+        return len(self._counts.label.values) + 1
+
+    def of_numbers(self, limit: int) -> list[float]:
+        weight, base, sums = self._weight, self._base, self._counts.to_list()
+        if self._unlabelled:
+            sums[self._counts.label.id_of("")] += self._unlabelled
+        scores = [count * weight + base for count in sums]
+        scores[-1] = 0.0
+        return scores
 
 
 Part = PerNode | PerDomain
+
+_PODS_MIN = 8
+"""Room for numbers of pods on a node, at the least."""
 
 
 def weighed(tracked: Tracked, table: NodeTable, rows: Rows, *, require_all: bool) -> Part:

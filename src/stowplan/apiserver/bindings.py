@@ -1,0 +1,127 @@
+"""Bind pods to nodes, many at a time: the write that a scheduler is all about.
+
+A pod that is bound gets its node, the zone and region of it as labels, and its first condition.
+Replicas share what they have in common: pods that are bound within one second have the same status
+object.  What all pods of one call have in common (the time, the tables) is looked up once.
+
+`writes.Writer` calls it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec.structs import replace
+
+from stowplan.apiserver import answers
+from stowplan.apiserver.admission import Admission
+from stowplan.apiserver.identity import Identity
+from stowplan.apiserver.ledger import Ledger
+from stowplan.apiserver.pod_writes import PENDING
+from stowplan.cluster.port import Answer
+from stowplan.errors import ApiError, Invalid
+from stowplan.objects.api import Bind
+from stowplan.objects.base import Condition, KubeObject
+from stowplan.objects.kinds import POD
+from stowplan.objects.node import Node
+from stowplan.objects.pod import Pod, PodStatus
+
+BINDING_RESOURCE = "pods/binding"
+
+
+class Binder:
+    def __init__(self, ledger: Ledger, identity: Identity, admission: Admission) -> None:
+        self._ledger = ledger
+        self._identity = identity
+        self._topology_labels = admission.topology_labels
+        self._pods = ledger.tables[Pod]
+        self._nodes = ledger.tables[Node].objects[""]
+        self._status = _BoundStatus()
+
+    def bind(self, request: Bind) -> None:
+        (answer,) = self.bind_all([request])
+        if isinstance(answer, ApiError):
+            raise answer
+
+    def bind_all(self, requests: Sequence[Bind]) -> list[Answer]:
+        """For each of them None, or why the pod is not bound."""
+        ledger, pods, nodes = self._ledger, self._pods, self._nodes
+        if ledger.refusal is not None:
+            return [ledger.refusal] * len(requests)
+        if len({(request.namespace, request.name) for request in requests}) < len(requests):
+            # One of them must see what became of another one.
+            return [answer for request in requests for answer in self.bind_all([request])]
+        now, version = self._identity.now(), ledger.version
+        fresh = self._status.of(PENDING, now)
+        bound: list[tuple[KubeObject | None, KubeObject]] = []
+        told: list[Answer] = []
+        for request in requests:
+            node, uid = request.node, request.uid
+            pod: Any = pods.find(request.namespace, request.name)
+            if pod is None:
+                told.append(answers.not_found(POD, request.name))
+                continue
+            meta, spec, status = pod.metadata, pod.spec, pod.status
+            meant = not uid or uid == meta.uid
+            bindable = not spec.node_name and not spec.scheduling_gates
+            if not (meant and node and bindable and meta.deletion_timestamp is None):
+                told.append(_why_not(pod, request))
+                continue
+            version += 1
+            labels = self._topology_labels(meta.labels, nodes.get(node), overwrite=True)
+            new = Pod(
+                api_version="v1",
+                kind="Pod",
+                metadata=replace(meta, resource_version=f"{version}", labels=labels),
+                spec=replace(spec, node_name=node),
+                status=fresh if status is PENDING else self._status.of(status, now),
+            )
+            bound.append((pod, new))
+            told.append(None)
+        ledger.write_all(pods, "MODIFIED", bound)
+        return told
+
+
+def _why_not(pod: Pod, request: Bind) -> ApiError:
+    """Why this pod cannot be bound: any more, not yet, or not by this request."""
+    name, meta = request.name, pod.metadata
+    if request.uid and request.uid != meta.uid:
+        return answers.wrong_uid(POD, meta.namespace, name, request.uid, meta.uid)
+    if not request.node:
+        return Invalid(f'Binding "{name}" is invalid: target.name: Required value')
+    if meta.deletion_timestamp is not None:
+        why = f"pod {name} is being deleted, cannot be assigned to a host"
+    elif pod.spec.node_name:
+        why = f'pod {name} is already assigned to node "{pod.spec.node_name}"'
+    else:
+        why = f"pod {name} has non-empty .spec.schedulingGates"
+    return answers.conflict(POD, name, why, called=BINDING_RESOURCE)
+
+
+class _BoundStatus:
+    """The status of a pod that is bound now."""
+
+    def __init__(self) -> None:
+        self._now = ""
+        self._scheduled = Condition()
+        self._fresh = PodStatus()
+
+    def of(self, status: PodStatus, now: str) -> PodStatus:
+        if now != self._now:
+            self._now = now
+            self._scheduled = Condition(
+                type="PodScheduled", status="True", last_transition_time=now
+            )
+            self._fresh = PodStatus(phase="Pending", conditions=[self._scheduled])
+        if status is PENDING or status == PENDING:
+            return self._fresh
+        conditions = list(status.conditions or ())
+        for n, condition in enumerate(conditions):
+            if condition.type == "PodScheduled":
+                since = condition.last_transition_time if condition.status == "True" else now
+                conditions[n] = replace(self._scheduled, last_transition_time=since)
+                break
+        else:
+            conditions.append(self._scheduled)
+        return replace(status, conditions=conditions, nominated_node_name="")

@@ -1,0 +1,238 @@
+"""Many requests as one: the same as one after the other, but one commit and one answer."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stowplan.apiserver import writes
+from stowplan.apiserver.journal import SqliteJournal
+from stowplan.apiserver.retention import EVENT_LIFE_S, EventRetention
+from stowplan.apiserver.store import Store
+from stowplan.clock import VirtualClock
+from stowplan.cluster.port import Answer
+from stowplan.errors import ApiError, NotFound, Unavailable
+from stowplan.objects.api import Bind, Create, Delete, Get, Patch, Request
+from stowplan.objects.base import ObjectMeta
+from stowplan.objects.coordination import Event
+from stowplan.objects.kinds import EVENT, NAMESPACE, POD
+from stowplan.objects.workloads import Namespace
+from tests.apiserver.things import (
+    START_S,
+    Log,
+    bind,
+    create,
+    create_node,
+    create_pod,
+    data,
+    delete,
+    gate,
+    make_pod,
+    names,
+    patch,
+    pod_data,
+    select,
+)
+
+EVENTS_MAX = 6
+
+
+def new_event(name: str, namespace: str = "default", **meta: Any) -> Create:
+    metadata = ObjectMeta(name=name, namespace=namespace, **meta)
+    return Create(EVENT, namespace, Event(metadata=metadata, note=f"about {name}"))
+
+
+def call_all(store: Store, requests: list[Request]) -> list[Answer]:
+    told: list[Any] = []
+    store.call_all(requests, told.append)
+    (answers,) = told
+    return list(answers)
+
+
+def one_by_one(store: Store, requests: list[Request]) -> list[Answer]:
+    answers: list[Answer] = []
+    for request in requests:
+        store.call(request, answers.append)
+    return answers
+
+
+ODDITIES: dict[str, Request] = {
+    "the name is taken": new_event("held"),
+    "the name is taken by the first": new_event("first"),
+    "no name": new_event(""),
+    "a name of its own making": new_event("", generate_name="made-"),
+    "a bad name": new_event("Not-A-Name"),
+    "a name that is too long": new_event("x" * 254),
+    "labels": new_event("labelled", labels={"a": "b"}),
+    "bad labels": new_event("labelled", labels={"-": "-"}),
+    "a version": new_event("e", resource_version="7"),
+    "a deletion": new_event("e", deletion_timestamp="2020-01-01T00:00:00Z"),
+    "no namespace": new_event("e", ""),
+    "no such namespace": new_event("e", "gone"),
+    "a namespace that is being deleted": new_event("e", "ending"),
+    "two namespaces": Create(EVENT, "kube-system", new_event("e").body),
+    "the namespace of the request": Create(EVENT, "default", Event(metadata=ObjectMeta(name="e"))),
+    "data": Create(EVENT, "default", {"metadata": {"name": "e"}, "note": "n", "custom": 1}),
+    "a kind that it is not": Create(POD, "default", new_event("e").body),
+    "a patch": Patch(EVENT, "default", "first", {"note": "changed"}),
+    "a delete": Delete(EVENT, "default", "first"),
+    "a look": Get(EVENT, "default", "first"),
+    "a binding": Bind("default", "web", "", "n"),
+    "a pod": Create(POD, "default", make_pod("new")),
+}
+crowds = st.lists(st.builds(new_event, st.sampled_from([f"e{n}" for n in range(9)])), max_size=8)
+mixtures = st.lists(st.sampled_from([*ODDITIES.values(), new_event("first")]), max_size=8)
+BINDINGS = [
+    *(Bind("default", name, "", "n") for name in ("web", "data", "tried", "zoned")),
+    Bind("default", "web", "another-uid", "n"),
+    Bind("default", "web", "", ""),
+    Bind("default", "zoned", "", "unknown-node"),
+    Bind("default", "gated", "", "n"),
+    Bind("default", "bound", "", "n"),
+    Bind("default", "ending", "", "n"),
+    Bind("default", "nobody", "", "n"),
+    Bind("elsewhere", "web", "", "n"),
+]
+bindings = st.lists(st.sampled_from(BINDINGS), max_size=8)
+
+
+class World:
+    """A store with a few things in it, in which few events have room."""
+
+    def __init__(self) -> None:
+        self.clock = VirtualClock(START_S)
+        with pytest.MonkeyPatch.context() as change:
+            change.setattr(writes, "EventRetention", partial(EventRetention, events_max=EVENTS_MAX))
+            self.store = Store(self.clock)
+        create_node(self.store, **{"topology.kubernetes.io/zone": "z"})
+        for name in ("web", "tried", "zoned", "bound", "ending"):
+            create_pod(self.store, name, labels={"app": name})
+        create_pod(self.store, "gated", scheduling_gates=[gate("x/y")])
+        create(self.store, POD, pod_data("data", hostname="h"))
+        condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+        tried = {"status": {"conditions": [condition], "nominatedNodeName": "n"}}
+        patch(self.store, POD, "tried", tried, subresource="status")
+        bind(self.store, "bound")
+        bind(self.store, "ending")
+        delete(self.store, POD, "ending")
+        create(self.store, NAMESPACE, Namespace(metadata=ObjectMeta(name="ending")))
+        create(self.store, EVENT, new_event("held").body)
+        create(self.store, EVENT, new_event("held", "ending", finalizers=["x/y"]).body, "ending")
+        delete(self.store, NAMESPACE, "ending")
+        self.logs = [Log(self.store, kind) for kind in (EVENT, POD)]
+
+    def outcome(self, answers: list[Answer]) -> Any:
+        said = [
+            (type(answer), str(answer)) if isinstance(answer, ApiError) else answer
+            for answer in answers
+        ]
+        things = [select(self.store, kind) for kind in (EVENT, POD, NAMESPACE)]
+        return said, things, [log.events for log in self.logs], self.store.resource_version
+
+
+@given(
+    st.lists(
+        st.tuples(crowds | mixtures | bindings, st.sampled_from([0.0, 1.0, EVENT_LIFE_S])),
+        max_size=5,
+    )
+)
+def test_the_same_comes_of_it_as_one_after_the_other(
+    rounds: list[tuple[list[Request], float]],
+) -> None:
+    together, apart = World(), World()
+
+    for requests, then_s in rounds:
+        answers = call_all(together.store, requests)
+        assert together.outcome(answers) == apart.outcome(one_by_one(apart.store, requests))
+        together.clock.advance(then_s)
+        apart.clock.advance(then_s)
+
+
+def test_bindings_of_all_sorts() -> None:
+    together, apart = World(), World()
+    once = [*{request.name: request for request in reversed(BINDINGS)}.values()]
+
+    answers = call_all(together.store, once)
+
+    assert together.outcome(answers) == apart.outcome(one_by_one(apart.store, once))
+    bound = [request.name for request, answer in zip(once, answers, strict=True) if answer is None]
+    assert sorted(bound) == ["data", "tried", "web", "zoned"]
+    # What no struct holds is still there.
+    assert data(together.store, POD, "data")["spec"]["hostname"] == "h"
+
+
+@pytest.mark.parametrize("oddity", ODDITIES.values(), ids=ODDITIES.keys())
+def test_one_that_is_special_among_others(oddity: Request) -> None:
+    requests = [new_event("first"), oddity, new_event("last")]
+    together, apart = World(), World()
+
+    answers = call_all(together.store, requests)
+
+    assert together.outcome(answers) == apart.outcome(one_by_one(apart.store, requests))
+
+
+def test_watchers_hear_of_a_crowd_at_once() -> None:
+    store = Store(VirtualClock(START_S))
+    log = Log(store, EVENT)
+
+    call_all(store, [new_event(f"e{n}") for n in range(5)])
+
+    assert log.batches == [5]
+
+
+def test_it_is_on_the_disk_before_it_is_answered(tmp_path: Path) -> None:
+    journal = SqliteJournal(tmp_path)
+    store = Store(VirtualClock(START_S), journal=journal)
+
+    answers = call_all(store, [new_event("a"), new_event("b")])
+    journal.close()
+
+    assert [answer.metadata.name for answer in answers] == ["a", "b"]  # type: ignore[union-attr]
+    again = Store(VirtualClock(START_S), journal=SqliteJournal(tmp_path))
+    assert names(again, EVENT) == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    "requests",
+    [
+        pytest.param([new_event("a"), new_event("b")], id="events"),
+        # Whoever reads sees only what is on the disk, so this one commits in the middle.
+        pytest.param([new_event("a"), Get(EVENT, "default", "a"), new_event("b")], id="a-get"),
+    ],
+)
+def test_a_disk_that_takes_nothing_refuses_all_of_them(
+    tmp_path: Path, requests: list[Request]
+) -> None:
+    journal = SqliteJournal(tmp_path)
+    store = Store(VirtualClock(START_S), journal=journal)
+    version = store.resource_version
+
+    for works in (0, 1):
+        # Once it has failed nothing is taken any more, even if it would work again.
+        journal._connection.execute(f"PRAGMA query_only={1 - works}")
+        answers = call_all(store, requests)
+        assert isinstance(answers[0], Unavailable)
+        assert isinstance(answers[-1], Unavailable)
+        assert len(answers) == len(requests)
+
+    assert names(store, EVENT) == []
+    assert store.resource_version == version
+    journal.close()
+
+
+def test_inside_a_batch_it_is_answered_when_the_batch_ends() -> None:
+    store = Store(VirtualClock(START_S))
+    told: list[Any] = []
+
+    with store.batch():
+        store.call_all([new_event("a"), Get(EVENT, "default", "nothing")], told.append)
+        assert told == []
+
+    ((made, missing),) = told
+    assert made.metadata.name == "a"
+    assert isinstance(missing, NotFound)
