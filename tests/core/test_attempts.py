@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from stowplan.core.attempts import AttemptLog
 from tests.builders import node, pod
-from tests.core.harness import Cluster, Notes
+from tests.core.harness import Cluster, Notes, make_plugin
 
 
 def test_the_last_decision_on_a_pod_can_be_asked_for() -> None:
@@ -40,3 +42,28 @@ def test_everybody_who_listens_hears_everything() -> None:
 
     assert first.begun == second.begun == ["web"]
     assert first.ended == second.ended == [("web", "node-1")]
+
+
+def test_pods_that_are_bound_together_are_told_of_before_their_plugins_say_more() -> None:
+    def boom(self: Any, cycle: Any, pod: Any, node: str) -> None:
+        raise RuntimeError("after the event")
+
+    cluster = Cluster(node("node-1"), plugins=(make_plugin("Late", post_bind=boom),))
+    heard: list[str] = []
+
+    class Hearing:
+        def bound(self, attempts: Any, now_s: float) -> None:
+            heard.extend(attempt.decision.pod for attempt in attempts)
+
+        def plugin_error(self, plugin: str, point: str, cause: Exception) -> None:
+            heard.append(f"{plugin} at {point}")
+
+        def __getattr__(self, name: str) -> Any:
+            return lambda *args: None
+
+    cluster.machine.log.observe(Hearing())
+    for name in ("a", "b"):
+        cluster.store.put(pod(name))
+    cluster.settle()
+
+    assert heard == ["default/a", "Late at PostBind", "default/b", "Late at PostBind"]

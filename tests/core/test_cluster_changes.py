@@ -337,6 +337,25 @@ def test_a_pod_of_ours_is_queued_and_no_event() -> None:
     assert world.queue.operations == [("add", "default/web")]
 
 
+def test_pods_that_come_together_are_queued_before_what_comes_after_them() -> None:
+    """One after the other or in one batch: the queue must not be able to tell."""
+    other = pod("db", metadata={"uid": "v"})
+    world = World()
+    known: list[tuple[str, int]] = []
+    add_all = world.queue.add_all
+
+    def note(pods: Any) -> None:
+        known.extend((info.key, len(world.machine.cache.tree)) for info in pods)
+        add_all(pods)
+
+    world.queue.add_all = note  # type: ignore[method-assign]
+
+    world.machine.handle_all([Added(WAITING), Added(NODE), Added(other)], 1.0)
+
+    assert known == [("default/web", 0), ("default/db", 1)]
+    assert world.queue.nodes_known == [1]
+
+
 def test_a_pod_of_others_is_not() -> None:
     world = World()
 

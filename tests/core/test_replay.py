@@ -20,10 +20,12 @@ from stowplan.core.machine import Machine
 from stowplan.core.messages import (
     Added,
     Answered,
+    Call,
     Deleted,
     Effect,
     Event,
     Reconfigure,
+    RecordEvent,
     ScheduleNext,
     Stop,
     Tick,
@@ -183,7 +185,7 @@ def test_the_same_events_give_the_same_effects_byte_for_byte(history: Cluster) -
 
 
 def test_events_that_came_together_may_be_taken_in_together(history: Cluster) -> None:
-    """With nobody at the tap, what is of one moment and one sort goes in as one batch."""
+    """As the driver does: what is of one moment and one sort goes in as one batch."""
     machine = new_machine(history.machine.config)
     effects: list[Effect] = []
     batches = 0
@@ -195,6 +197,30 @@ def test_events_that_came_together_may_be_taken_in_together(history: Cluster) ->
 
     assert batches > 5, "too few came together to be a test"
     assert encode_effects(effects) == encode_effects(history.recording.effects)
+
+
+def test_bindings_answered_together_end_in_their_order() -> None:
+    """One that failed among others that went well: the effects come as if one by one."""
+
+    def bound() -> tuple[Machine, list[Event]]:
+        machine = Machine(load_config(None), random=Random(SEED))
+        machine.handle(Added(node("node-1")), 1.0)
+        for name in ("web", "db", "cache"):
+            machine.handle(Added(pod(name, metadata={"uid": name})), 1.0)
+        calls = [call for call in machine.handle(ScheduleNext(3), 2.0) if isinstance(call, Call)]
+        answers = (None, Conflict("lost a race"), None)
+        return machine, [
+            Answered(call.token, answer) for call, answer in zip(calls, answers, strict=True)
+        ]
+
+    machine, answers = bound()
+    together = machine.handle_all(answers, 3.0)
+    machine, answers = bound()
+    one_by_one = [effect for answer in answers for effect in machine.handle(answer, 3.0)]
+
+    assert encode_effects(together) == encode_effects(one_by_one)
+    recorded = [effect for effect in together if isinstance(effect, RecordEvent)]
+    assert [effect.reason for effect in recorded] == ["Scheduled", "FailedScheduling", "Scheduled"]
 
 
 def _moment_and_sort(recorded: tuple[float, Event]) -> tuple[float, type]:

@@ -11,7 +11,7 @@ from stowplan.framework.status import Code, Status, unresolvable, unschedulable
 from tests.builders import World, node
 
 PLUGINS = ("A", "B")
-REASONS = [["a0", "a1", "shared"], ["b0", "shared"]]
+REASONS = {1: ["a0", "a1", "shared"], 2: ["b0", "shared"]}
 
 rejections = st.tuples(st.integers(0, 2), st.integers(1, 7), st.booleans())
 """(plugin number, reasons as bits, final)"""

@@ -338,3 +338,38 @@ def test_each_profile_has_its_own_gates() -> None:
     h.queue.add(info)
 
     assert h.place(info) == "active"
+
+
+class Bulk(GatePlugin):
+    """A gate that answers for many at once, unless it breaks."""
+
+    broken = ""
+
+    def pre_enqueue_all(self, pods: list[PodInfo]) -> list[Status | None]:
+        if self.broken == "raises":
+            raise ValueError("too many")
+        if self.broken:
+            return [None] * (len(pods) + 1)
+        return [GatePlugin.pre_enqueue(self, info) for info in pods]
+
+    def pre_enqueue(self, info: PodInfo) -> Status | None:
+        assert self.broken, "all were to be asked at once"
+        return super().pre_enqueue(info)
+
+
+@pytest.mark.parametrize("broken", ["", "raises", "miscounts"])
+def test_a_gate_may_answer_for_many_at_once(broken: str) -> None:
+    held, free = pod(), pod()
+    events = [on(Resource.NODE, Action.UPDATE_NODE_LABEL)]
+    plugin = Bulk("Gate", {held.uid}, events)
+    plugin.broken = broken
+    h = Harness(plugin)
+
+    h.queue.add_all([held, free])
+    assert (h.place(held), h.place(free)) == ("gated", "active")
+    h.queue.move_all(NODE_LABEL, None, None)
+    assert h.place(held) == "gated"
+
+    plugin.closed_to.clear()
+    h.queue.move_all(NODE_LABEL, None, None)
+    assert h.place(held) == "active"

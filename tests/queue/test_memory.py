@@ -60,7 +60,7 @@ def assert_empty(queue: SchedulingQueue) -> None:
     assert list(queue.places()) == []
     assert queue.next_wakeup_s() is None
     assert not queue.nominator
-    assert not queue.nominator._pods
+    assert not queue.nominator.on_node
     assert not queue._active._heap
     assert not queue._backoff._pods._heap
     assert not queue._backoff._errors._heap

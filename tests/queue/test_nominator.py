@@ -153,6 +153,20 @@ def test_the_queue_keeps_nominations_up_to_date() -> None:
     assert not h.queue.nominator
 
 
+@pytest.mark.parametrize("said", ["", "node-2"])
+def test_pods_that_come_together_follow_what_their_status_says(said: str) -> None:
+    """Even one that was tried already, on a promise that only the scheduler knew of."""
+    info = pod("web")
+    h = Harness()
+    h.queue.add(info)
+    h.pop()
+    h.queue.nominator.add(info, Nominate("node-1"))
+
+    h.queue.add_all([pod("db"), nominated_to(info, said)])
+
+    assert h.queue.nominator.node_of == ({info.uid: said} if said else {})
+
+
 def test_the_version_grows_with_every_change() -> None:
     nominator = Nominator(nobody)
     info = pod()
@@ -164,6 +178,30 @@ def test_the_version_grows_with_every_change() -> None:
 
     assert seen == sorted(set(seen))
     assert nominator.version == seen[-1], "there was nothing to delete"
+
+
+def test_nothing_changes_when_the_cluster_repeats_what_it_was_told() -> None:
+    nominator = Nominator(nobody)
+    info = pod()
+    nominator.add(info, Nominate("a"))
+    version = nominator.version
+    said = nominated_to(info, "a")
+
+    nominator.update(info, said)
+    assert nominator.version == version
+
+    # As another sort of pod it may take up more of the node.
+    nominator.update(said, relabelled(said, a="1"))
+    assert nominator.nodes_changed_since(version) == ["a"]
+
+
+def test_one_pod_may_be_left_out() -> None:
+    nominator = Nominator(nobody)
+    one, two = pod(), pod()
+    nominator.add(one, Nominate("a"))
+    nominator.add(two, Nominate("a"))
+
+    assert [info.key for info in nominator.pods_for_node("a", but=one.uid)] == [two.key]
 
 
 def test_changed_nodes_are_told_since_a_version() -> None:

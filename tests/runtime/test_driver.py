@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-from stowplan.core.messages import Effect, RecordEvent
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from stowplan.core.extender import CallExtender
+from stowplan.core.messages import AskExtender, Call, Effect, RecordEvent
 from stowplan.errors import Conflict
 from stowplan.objects.api import Bind, Patch
+from stowplan.runtime import driver as driver_module
 from stowplan.runtime.driver import CYCLES_PER_TURN, WATCHED
 from tests.builders import node, pod
 from tests.core.harness import Cluster, is_a
@@ -53,6 +60,60 @@ def test_others_have_their_turn_after_so_many_decisions() -> None:
 
     assert bound_by_then == [CYCLES_PER_TURN]
     assert len(cluster.binds) == 3 * CYCLES_PER_TURN
+
+
+def test_more_than_one_batch_of_events_is_taken_in_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(driver_module, "EVENTS_PER_BATCH", 2)
+    cluster = Cluster(node("n", pods=1000))
+    sizes: list[tuple[str, int]] = []
+    cluster.driver.on_handled = lambda events, _: sizes.append(
+        (type(events[0]).__name__, len(events))
+    )
+
+    for number in range(5):
+        cluster.store.put(pod(f"p{number}"))
+    cluster.settle()
+
+    assert sizes[:3] == [("Added", 2), ("Added", 2), ("Added", 1)]
+    assert [name for name, _ in cluster.binds] == [f"p{number}" for number in range(5)]
+
+
+def test_requests_leave_in_the_order_they_were_decided_on() -> None:
+    cluster = Cluster(node("n"))
+    sent: list[str] = []
+    driver: Any = cluster.driver
+    nobody: Any = None
+    driver._cluster = SimpleNamespace(call=lambda request, done: sent.append(request.name))
+    driver._call_all = lambda requests, done: sent.extend(r.name for r in requests)
+    driver._extender_client = SimpleNamespace(call=lambda call, done: sent.append(call.url))
+
+    driver._carry_out(
+        [
+            Call(1, Bind("default", "a", "u1", "n")),
+            Call(2, Bind("default", "b", "u2", "n")),
+            AskExtender(3, CallExtender(nobody, "filter", "http://extender", {})),
+            Call(4, Bind("default", "c", "u3", "n")),
+        ]
+    )
+
+    assert sent == ["a", "b", "http://extender", "c"]
+
+
+def test_a_cluster_that_takes_many_requests_at_once_answers_each() -> None:
+    """The answers come in the order of the requests, each to whoever asked."""
+    cluster = Cluster(node("n"))
+    failed = Conflict("lost a race")
+
+    def call_all(requests: Any, done: Any) -> None:
+        assert all(isinstance(request, Bind) for request in requests)
+        done([failed if request.name == "a" else None for request in requests])
+
+    cluster.driver._call_all = call_all
+    for name in ("a", "b", "c"):
+        cluster.store.put(pod(name))
+    cluster.settle()
+
+    assert [cluster.place(name) for name in ("a", "b", "c")] == ["backoff", "assumed", "assumed"]
 
 
 def test_an_inactive_driver_follows_and_decides_nothing() -> None:

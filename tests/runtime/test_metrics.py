@@ -175,6 +175,25 @@ def test_the_sli_counts_from_when_a_pod_was_first_ready() -> None:
     assert found.label_names == {("attempts",)}
 
 
+def test_pods_that_are_bound_together_count_each_by_its_own_attempts() -> None:
+    served = Served(node("n1", cpu="2"))
+    served.add(pod("large", cpu="8"))
+    served.add(node("n2", cpu="16"), pod("small", cpu="1"))
+    served.run(20.0)
+
+    found = read(served)
+
+    assert (served.node_of("large"), served.node_of("small")) != ("", "")
+    sli = found["scheduler_pod_scheduling_sli_duration_seconds"]
+    assert [sli.value(tries, suffix="_count") for tries in ("1", "2")] == [1, 1]
+    tries = found["scheduler_pod_scheduling_attempts"]
+    assert (tries.value(suffix="_count"), tries.value(suffix="_sum")) == (2, 3)
+    attempts = found["scheduler_schedule_attempts_total"]
+    assert attempts.value("scheduled", PROFILE) == 2
+    assert attempts.value("unschedulable", PROFILE) == 1
+    assert found["scheduler_pending_async_api_calls"].value("pod_binding") == 0
+
+
 def test_points_and_plugins_are_timed_by_name_and_outcome() -> None:
     served = Served(node("n1", cpu="2"), node("n2"))
     served.metrics._chance = lambda: 0.0

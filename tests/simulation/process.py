@@ -7,7 +7,7 @@ steps.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from io import StringIO
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -184,8 +184,8 @@ class Process:
             self._events_since_check = 0
             check_process(self)
 
-    def _tap(self, event: Event, now_s: float, effects: list[Effect]) -> None:
-        self._events_since_check += 1
+    def _tap(self, events: Sequence[Event], now_s: float, effects: list[Effect]) -> None:
+        self._events_since_check += len(events)
         for effect in effects:
             if isinstance(effect, RecordEvent):
                 self.world.recorded(self, effect)

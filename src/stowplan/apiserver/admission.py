@@ -107,7 +107,7 @@ class Admission:
         known = self._by_text.get(text)
         if known is None:
             if len(self._by_text) >= SPECS_MAX:
-                self._by_text.clear()
+                del self._by_text[next(iter(self._by_text))]
             known = self._by_text[text] = self._admit_spec(source, name)
         spec = known.spec
         if volumes != spec.volumes:

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from stowplan.apiserver import answers
 from stowplan.apiserver.admission import Admission
 from stowplan.apiserver.identity import Identity
-from stowplan.apiserver.ledger import Ledger
+from stowplan.apiserver.ledger import NOBODY, Ledger
 from stowplan.apiserver.pod_writes import PENDING
 from stowplan.cluster.port import Answer
 from stowplan.errors import ApiError, Invalid
@@ -46,7 +46,7 @@ class Binder:
 
     def bind_all(self, requests: Sequence[Bind]) -> list[Answer]:
         """For each of them None, or why the pod is not bound."""
-        ledger, pods, nodes = self._ledger, self._pods, self._nodes
+        ledger, pods, nodes = self._ledger, self._pods.objects, self._nodes
         if ledger.refusal is not None:
             return [ledger.refusal] * len(requests)
         if len({(request.namespace, request.name) for request in requests}) < len(requests):
@@ -58,7 +58,7 @@ class Binder:
         told: list[Answer] = []
         for request in requests:
             node, uid = request.node, request.uid
-            pod: Any = pods.find(request.namespace, request.name)
+            pod: Any = pods.get(request.namespace, NOBODY).get(request.name)
             if pod is None:
                 told.append(answers.not_found(POD, request.name))
                 continue
@@ -79,7 +79,7 @@ class Binder:
             )
             bound.append((pod, new))
             told.append(None)
-        ledger.write_all(pods, "MODIFIED", bound)
+        ledger.write_all(self._pods, "MODIFIED", bound)
         return told
 
 

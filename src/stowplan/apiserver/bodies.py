@@ -28,7 +28,7 @@ from stowplan.objects.kinds import (
     Kind,
 )
 
-SHARED_MAX = 4096
+SHARED_MAX = 1024
 
 _SYSTEM_METADATA = (
     "uid",
@@ -141,6 +141,8 @@ class SharedRests:
     def of(self, rest: Rest) -> Rest:
         if rest is None:
             return None
-        if len(self._rests) >= SHARED_MAX:
-            self._rests.clear()
-        return self._rests.setdefault(msgspec.json.encode(rest), rest)
+        found = self._rests.setdefault(msgspec.json.encode(rest), rest)
+        if len(self._rests) > SHARED_MAX:
+            # The oldest only: all at once would leave holes in memory that are slow to fill.
+            del self._rests[next(iter(self._rests))]
+        return found

@@ -2,8 +2,9 @@
 
 A write takes the next version, goes into the journal if there is one, and only then becomes
 known: to the history, to the watchers, and to whoever asked for it.  Writes inside `batch` share
-one journal transaction; their answers and events come after it.  A journal that cannot be written
-undoes what it did not keep, and the ledger refuses every later write.
+one journal transaction; their answers and events come after it, the events kind by kind.  A
+journal that cannot be written undoes what it did not keep, and the ledger refuses every later
+write.
 
 Knows nothing of what the objects mean: that is `store`, its only user.
 """
@@ -97,8 +98,8 @@ class Table:
         self.rests.pop((namespace, name), None)
 
 
-_Group = tuple[Table, list[Change]]
-"""Changes of one kind in a row: they reach their watchers together."""
+_Pending = defaultdict[Table, list[Change]]
+"""Changes of one kind: they reach their watchers together, in their order."""
 
 
 class Ledger:
@@ -120,7 +121,7 @@ class Ledger:
         self._direct = journal is None
         """Writes become known at once: no journal, and no batch is open."""
         self._rehearsing = False
-        self._pending: list[_Group] = []
+        self._pending: _Pending = defaultdict(list)
         self.answers: list[tuple[Callable[[Any], None], Any]] = []
         """To be given when the open batch is committed, or else the error."""
         self._unanswered = False
@@ -174,7 +175,9 @@ class Ledger:
             if hub.watchers:
                 self._publish(hub, [change])
         else:
-            self._set_aside(table, [change])
+            self._pending[table].append(change)
+            if self.depth == 0:
+                self._flush()
 
     def write_all(
         self, table: Table, type_: str, pairs: Iterable[tuple[KubeObject | None, KubeObject]]
@@ -192,17 +195,9 @@ class Ledger:
             changes.append(Change(type_, new, meta.resource_version, version, rest, old, rest))
         self.version = version
         if changes:
-            self._set_aside(table, changes)
-
-    def _set_aside(self, table: Table, changes: list[Change]) -> None:
-        """For the end of the batch; outside of one that is now."""
-        pending = self._pending
-        if pending and pending[-1][0] is table:
-            pending[-1][1].extend(changes)
-        else:
-            pending.append((table, changes))
-        if self.depth == 0:
-            self._flush()
+            self._pending[table] += changes
+            if self.depth == 0:
+                self._flush()
 
     @contextmanager
     def batch(self) -> Iterator[None]:
@@ -231,7 +226,7 @@ class Ledger:
             self.depth -= 1
             self._rehearsing = False
             self._direct, self._unanswered = direct, unanswered
-            pending, self._pending = self._pending, []
+            pending, self._pending = self._pending, defaultdict(list)
             self._undo(pending)
 
     def _end_batch(self) -> None:
@@ -260,11 +255,13 @@ class Ledger:
                 raise
 
     def _flush(self) -> None:
-        pending, self._pending = self._pending, []
+        pending, self._pending = self._pending, defaultdict(list)
         answers, self.answers = self.answers, []
         try:
             if pending and self._journal is not None:
-                writes = [(table.kind, change) for table, group in pending for change in group]
+                writes = [
+                    (table.kind, change) for table, group in pending.items() for change in group
+                ]
                 self._journal.commit(writes, self.version)
         except Unavailable as error:
             self._undo(pending)
@@ -273,14 +270,14 @@ class Ledger:
             self.refusal = error
             _tell([(done, error) for done, _ in answers])
             raise
-        for table, changes in pending:
+        for table, changes in pending.items():
             table.hub.record_all(changes)
-        for table, changes in pending:
+        for table, changes in pending.items():
             self._publish(table.hub, changes)
         _tell(answers)
 
-    def _undo(self, pending: list[_Group]) -> None:
-        for table, changes in reversed(pending):
+    def _undo(self, pending: _Pending) -> None:
+        for table, changes in pending.items():
             for change in reversed(changes):
                 self._undo_one(table, change)
             self.version -= len(changes)

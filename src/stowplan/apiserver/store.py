@@ -61,11 +61,11 @@ class Store:
             Delete: self._writer.delete,
             Bind: self._writer.binder.bind,
         }
-        self._bulk_handlers: dict[type, Callable[[Any], Sequence[Answer] | None]] = {
+        self._bulk_handlers: dict[type, Callable[[Any], Sequence[Answer]]] = {
             Create: self._writer.create_all,
             Bind: self._writer.binder.bind_all,
         }
-        """For several requests in a row; None if they are to be carried out one by one."""
+        """For many requests of one sort, if that costs less than one by one."""
         if journal is not None:
             for kind, thing, rest in journal.load():
                 self._ledger.restore(kind, thing, rest)
@@ -102,11 +102,9 @@ class Store:
         answers: list[Answer] = []
         with ledger.batch():
             for type_, alike in groupby(requests, type):
-                run = [*alike]
-                many = self._bulk_handlers.get(type_)
-                outcome = None if many is None else many(run)
-                if outcome is not None:
-                    ledger.answers.append((partial(_hear_all, answers, len(run)), outcome))
+                run, many = [*alike], self._bulk_handlers.get(type_)
+                if many is not None:
+                    ledger.answers.append((partial(_hear_all, answers, len(run)), many(run)))
                     continue
                 for request in run:
                     self.call(request, answers.append)

@@ -52,7 +52,8 @@ from stowplan.apiserver.validation import (
     validate_object_update,
 )
 from stowplan.apiserver.watches import Rest
-from stowplan.errors import BadRequest
+from stowplan.cluster.port import Answer
+from stowplan.errors import ApiError, BadRequest
 from stowplan.objects.api import Create, Delete, Patch, Update
 from stowplan.objects.base import KubeObject, ObjectMeta
 from stowplan.objects.codec import join, split
@@ -125,6 +126,25 @@ class Writer:
     # Create.
 
     def create(self, request: Create) -> KubeObject:
+        return self._create(request, self._identity.now())
+
+    def create_all(self, requests: Sequence[Create]) -> Sequence[Answer]:
+        """For each of them the new object, or why there is none."""
+        events = create_events(
+            requests, self._ledger, self._identity, self._namespaces, self._events
+        )
+        if events is not None:
+            return events
+        now = self._identity.now()
+        told: list[Answer] = []
+        for request in requests:
+            try:
+                told.append(self._create(request, now))
+            except ApiError as error:
+                told.append(error)
+        return told
+
+    def _create(self, request: Create, now: str) -> KubeObject:
         kind, thing, rest = request.kind, request.body, None
         struct, ledger = kind.struct, self._ledger
         if self._create_namespaces and kind.namespaced:
@@ -151,7 +171,7 @@ class Writer:
             uid=self._identity.uid(ledger.version + 1),
             resource_version=version,
             generation=1 if struct in _WITH_GENERATION else 0,
-            creation_timestamp=self._identity.now(),
+            creation_timestamp=now,
         )
         if problems := validate_meta(kind, meta):
             raise answers.InvalidObject(kind, name, problems)
@@ -169,10 +189,6 @@ class Writer:
         elif struct in _CLASSES:
             self._admission.forget()
         return new
-
-    def create_all(self, requests: Sequence[Create]) -> Sequence[KubeObject] | None:
-        """In one go, if they are nothing but new events; else None, and nothing is done."""
-        return create_events(requests, self._ledger, self._identity, self._namespaces, self._events)
 
     def _from_data(self, kind: Kind, body: Any) -> tuple[KubeObject, Rest]:
         if isinstance(body, kind.struct):
@@ -293,6 +309,10 @@ class Writer:
         if changed and kind.struct in _WITH_GENERATION:
             meta = replace(meta, generation=meta.generation + 1)
         new = replace(new, metadata=replace(meta, resource_version=version))
+        if subresource == "status":
+            # No two pods have the same status: to remember it for others would be in vain.
+            known = table.rest(old.namespace, old.name)
+            return self._modify(table, old, new, known if rest == known else rest)
         return self._modify(table, old, new, self._rests.of(rest))
 
     def _default(self, new: KubeObject) -> KubeObject:

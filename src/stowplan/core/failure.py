@@ -7,8 +7,9 @@ tells its owner, and a preemption that was decided is set in motion.  Mirrors
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from stowplan.core.binding import BindFailed
 from stowplan.core.decision import Decision
@@ -33,8 +34,7 @@ NOTE_BYTES_MAX = 1024
 _VICTIM_GONE = ClusterEvent(Resource.ASSIGNED_POD, Action.DELETE)
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
+class Failure(Struct, frozen=True):
     status: Status
     decision: Decision
     nominate: Nominate | None

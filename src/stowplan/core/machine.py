@@ -74,8 +74,8 @@ ASSIGNED_POD_DELETE = ClusterEvent(Resource.ASSIGNED_POD, Action.DELETE)
 CHANGES_MAX = 4096
 """Changes in the cache that may wait for the next cycle; without one, they are taken in anyway."""
 
-_FROM_OUTSIDE = frozenset({Updated, Added, Deleted, Answered})
-"""What comes in numbers; none of them begins a decision."""
+_IN_NUMBERS = frozenset({Updated, Added, Deleted, Answered})
+"""Events that may be taken in many at once: none of them begins a decision."""
 
 
 class Machine:
@@ -109,7 +109,7 @@ class Machine:
         """For durations, and nothing else."""
         self.unschedulable_max_s = unschedulable_max_s
         self.stopping = False
-        self.tap: Callable[[Event, float, list[Effect]], None] | None = None
+        self.tap: Callable[[Sequence[Event], float, list[Effect]], None] | None = None
         """Told of everything that went in, and what came out of it."""
         self.frameworks = self._build(config)
         self.queue = make_queue(self, config, self.frameworks)
@@ -130,41 +130,24 @@ class Machine:
         """Take in events of one type that came together, one after the other."""
         stepper = self.stepper
         stepper.now_s = now_s
-        if self.tap is not None:
-            return [effect for event in events for effect in self._tapped(event)]
         self._take(events)
         effects, stepper.effects = stepper.effects, []
-        return effects
-
-    def _tapped(self, event: Event) -> list[Effect]:
-        stepper = self.stepper
-        self._take((event,))
-        effects, stepper.effects = stepper.effects, []
         if self.tap is not None:
-            self.tap(event, stepper.now_s, effects)
+            self.tap(events, now_s, effects)
         return effects
 
-    def _take(self, events: Sequence[Any]) -> None:
-        kind = type(events[0])
-        if self._deciding is not None or kind not in _FROM_OUTSIDE:
+    def _take(self, events: Sequence[Event]) -> None:
+        if self._deciding is None and type(events[0]) in _IN_NUMBERS:
+            self._take_at_once(events)
+        else:
             for event in events:
                 self._take_or_hold_back(event)
-        elif kind is Updated:
-            self.changes.updated(events)
-        elif kind is Added:
-            self.changes.added(events)
-        elif kind is Deleted:
-            self.changes.deleted(events)
-        else:
-            self._answered(events)
         if len(self.cache.changes) > CHANGES_MAX and self._deciding is None:
             self.table.refresh(self.cache)
 
     def _take_or_hold_back(self, event: Event) -> None:
-        if isinstance(event, Answered):
-            self._answered((event,))
-        elif self._deciding is None:
-            self._take_one(event)
+        if self._deciding is None or isinstance(event, Answered):
+            self._take_at_once((event,))
         else:
             # A decision waits for an extender: the world it is made in must not change meanwhile.
             self._held_back.append(event)
@@ -173,15 +156,18 @@ class Machine:
             if callable(held):
                 held()
             else:
-                self._take_one(held)
+                self._take_at_once((held,))
 
-    def _take_one(self, event: Event) -> None:
+    def _take_at_once(self, events: Sequence[Any]) -> None:
+        event: Event = events[0]
         if isinstance(event, Updated):
-            self.changes.updated((event,))
+            self.changes.updated(events)
         elif isinstance(event, Added):
-            self.changes.added((event,))
+            self.changes.added(events)
+        elif isinstance(event, Answered):
+            self._answered(events)
         elif isinstance(event, Deleted):
-            self.changes.deleted((event,))
+            self.changes.deleted(events)
         elif isinstance(event, ScheduleNext):
             self._schedule(event.count)
         elif isinstance(event, Tick):

@@ -7,8 +7,9 @@ pass are tried again a few times.
 from __future__ import annotations
 
 from collections.abc import Generator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from stowplan.errors import ApiError
 from stowplan.framework.effects import Sleep
@@ -31,8 +32,7 @@ _RETRIED_CODES = frozenset({409, 500, 503})
 _NO_CONNECTION = 0
 
 
-@dataclass(frozen=True, slots=True)
-class StatusChange:
+class StatusChange(Struct, frozen=True):
     condition: Condition | None = None
     nominate: Nominate | None = None
 

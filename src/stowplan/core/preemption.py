@@ -8,8 +8,9 @@ kube-scheduler's `framework/preemption/executor.go`.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from stowplan.core.binding import Binding
 from stowplan.core.pod_status import StatusChange, patch_status
@@ -29,8 +30,7 @@ if TYPE_CHECKING:
 _NOT_FOUND = 404
 
 
-@dataclass(slots=True)
-class Preemption:
+class Preemption(Struct):
     """One preemptor and what it needs to take its place."""
 
     preemptor: PodInfo
@@ -59,10 +59,13 @@ def preempt(
     `nominees` are less important pods that were promised the same node: they lose the promise.
     """
     uid, victims = preemption.preemptor.uid, preemption.victims
+    failed: ApiError | None = None
     try:
-        yield Parallel([_clear_nomination(preemption, pod) for pod in nominees])
-        results = yield Parallel([_evict(preemption, victim) for victim in victims[:-1]])
-        failed: ApiError | None = next((result for result in results if result is not None), None)
+        if nominees:
+            yield Parallel([_clear_nomination(preemption, pod) for pod in nominees])
+        if len(victims) > 1:
+            results = yield Parallel([_evict(preemption, victim) for victim in victims[:-1]])
+            failed = next((result for result in results if result is not None), None)
         if failed is None:
             # Once the last victim is on its way, its end may wake the preemptor.
             preemption.preempting[uid] = victims[-1]

@@ -7,7 +7,7 @@ must be made as the first one was: same configuration, same seed, same plugins.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -49,8 +49,9 @@ class Recording:
         self.effects: list[Effect] = []
         machine.tap = self._note
 
-    def _note(self, event: Event, now_s: float, effects: list[Effect]) -> None:
-        self.events.append((now_s, event))
+    def _note(self, events: Sequence[Event], now_s: float, effects: list[Effect]) -> None:
+        # Whether they came together makes no difference to what they lead to.
+        self.events += [(now_s, event) for event in events]
         self.effects += effects
 
 

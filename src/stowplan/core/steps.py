@@ -16,6 +16,8 @@ from functools import partial
 from itertools import count
 from typing import Any
 
+from msgspec import Struct
+
 from stowplan.core.extender import CallExtender
 from stowplan.core.messages import AskExtender, Call, Effect
 from stowplan.framework.effects import Sleep
@@ -28,8 +30,7 @@ Finished = Callable[[Any], None]
 _REQUESTS = (Bind, Patch, Delete, Update, Create, Get)
 
 
-@dataclass(frozen=True, slots=True)
-class Parallel:
+class Parallel(Struct, frozen=True):
     """Run these side by side; the generator is sent the list of what they returned."""
 
     branches: list[Steps]

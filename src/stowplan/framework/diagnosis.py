@@ -7,13 +7,13 @@ its reasons, counted into the sentence that `kubectl describe pod` shows.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
+from msgspec import Struct, field
 from numpy.typing import NDArray
 
-from stowplan.framework.status import Code, NodeMask, Rows, Status
+from stowplan.framework.status import Code, NodeMask, Rows, Status, row_numbers
 from stowplan.state.node_table import NodeTable
 
 NO_NODES = "no nodes available to schedule pods"
@@ -22,14 +22,13 @@ Counted = tuple[NDArray[np.uint8], list[int]]
 """Per row 1 + the number of the plugin that turned the node down, or 0; how often each number."""
 
 
-@dataclass(slots=True)
-class Rejections:
+class Rejections(Struct):
     """Per row of the table: who turned the node down first, and why.  Row n of each array."""
 
     plugins: tuple[str, ...]
     """The Filter plugins in order; `first` holds 1 + an index into it, 0 for a passed node."""
-    reasons: list[list[str]]
-    """Per plugin, what the bits of `why` mean."""
+    reasons: Mapping[int, Sequence[str]]
+    """Per number in `first`, what the bits of `why` mean."""
     first: NDArray[np.uint8]
     why: NDArray[np.uint32]
     final: NodeMask
@@ -40,27 +39,24 @@ class Rejections:
         if number == 0:
             return None
         bits = int(self.why[row])
-        texts = self.reasons[number - 1]
+        texts = self.reasons[number]
         reasons = tuple(text for n, text in enumerate(texts) if bits >> n & 1)
         code = Code.UNSCHEDULABLE_AND_UNRESOLVABLE if self.final[row] else Code.UNSCHEDULABLE
         return Status(code, reasons, self.plugins[number - 1])
 
-    def reasons_of(self, number: int, first: NDArray[np.uint8]) -> dict[str, int]:
+    def reasons_of(self, number: int, first: NDArray[np.uint8]) -> Iterator[tuple[str, int]]:
         """How often each reason of one plugin applies, where `first` says that it was the first."""
         bits = self.why[first == number]
         present = int(np.bitwise_or.reduce(bits))
-        counts: dict[str, int] = {}
-        for n, text in enumerate(self.reasons[number - 1]):
+        for n, text in enumerate(self.reasons[number]):
             bit = 1 << n
-            if present & bit:
-                only = present == bit
-                found = len(bits) if only else int(np.count_nonzero(bits & np.uint32(bit)))
-                counts[text] = counts.get(text, 0) + found
-        return counts
+            if present == bit:
+                yield text, len(bits)
+            elif present & bit:
+                yield text, int(np.count_nonzero(bits & np.uint32(bit)))
 
 
-@dataclass(slots=True)
-class Diagnosis:
+class Diagnosis(Struct):
     """Everything known about an attempt that found no node."""
 
     table: NodeTable
@@ -77,6 +73,7 @@ class Diagnosis:
     unschedulable_plugins: set[str] = field(default_factory=set)
     pending_plugins: set[str] = field(default_factory=set)
     _counted: Counted | None = None
+    _overridden: Mapping[Status, int] | None = None
 
     def status(self, row: int) -> Status | None:
         """Why this node was turned down; None if it was not."""
@@ -95,9 +92,15 @@ class Diagnosis:
         if self._counted is None:
             first = rejections.first * candidates.view(np.uint8)
             if self.overrides:
-                first[list(self.overrides)] = 0
+                first[row_numbers(self.overrides)] = 0
             self._counted = first, np.bincount(first).tolist()
         return self._counted
+
+    def _count_overrides(self) -> Mapping[Status, int]:
+        """How many rows were given each status; most are given the same."""
+        if self._overridden is None:
+            self._overridden = Counter(self.overrides.values()) if self.overrides else {}
+        return self._overridden
 
     def add_plugins(self) -> None:
         """Fill `unschedulable_plugins` from the statuses, as upstream does status by status."""
@@ -106,7 +109,7 @@ class Diagnosis:
             for number, count in enumerate(counts):
                 if number and count:
                     self.unschedulable_plugins.add(self.rejections.plugins[number - 1])
-        for status in set(self.overrides.values()):
+        for status in self._count_overrides():
             self.add_status(status)
 
     def add_status(self, status: Status) -> None:
@@ -127,9 +130,9 @@ class Diagnosis:
         else:
             helps = self.table.alive & anywhere
         if self.overrides:
-            helps[list(self.overrides)] = [
-                status.code is Code.UNSCHEDULABLE for status in self.overrides.values()
-            ]
+            hopeful = [row for row, s in self.overrides.items() if s.code is Code.UNSCHEDULABLE]
+            helps[row_numbers(self.overrides)] = False
+            helps[row_numbers(hopeful)] = True
         found: Rows = helps.nonzero()[0]
         return found
 
@@ -139,12 +142,13 @@ class Diagnosis:
             first, counts = self._count(self.rejections, self.candidates)
             for number, count in enumerate(counts):
                 if number and count:
-                    _add(totals, self.rejections.reasons_of(number, first))
-        _add(totals, status_histogram(self.overrides.values()))
+                    for text, found in self.rejections.reasons_of(number, first):
+                        _add(totals, (text,), found)
+        for status, count in self._count_overrides().items():
+            _add(totals, status.reasons, count)
         if self.absent is not None:
             rest = self.node_count - self._explicit_count()
-            for text in self.absent.reasons if rest > 0 else ():
-                totals[text] = totals.get(text, 0) + rest
+            _add(totals, self.absent.reasons if rest > 0 else (), rest)
         return totals
 
     def _explicit_count(self) -> int:
@@ -152,7 +156,7 @@ class Diagnosis:
         if self.rejections is None or self.candidates is None:
             return len(self.overrides)
         explicit = self.candidates.copy()
-        explicit[list(self.overrides)] = True
+        explicit[row_numbers(self.overrides)] = True
         return int(np.count_nonzero(explicit))
 
     def message(self, reasons: Mapping[str, int] | None = None) -> str:
@@ -162,8 +166,8 @@ class Diagnosis:
         return f"{message} {self.post_filter_message}" if self.post_filter_message else message
 
 
-def _add(totals: dict[str, int], counts: dict[str, int]) -> None:
-    for text, count in counts.items():
+def _add(totals: dict[str, int], texts: Iterable[str], count: int) -> None:
+    for text in texts:
         totals[text] = totals.get(text, 0) + count
 
 
@@ -185,6 +189,5 @@ def status_histogram(statuses: Iterable[Status]) -> dict[str, int]:
     counts: dict[str, int] = {}
     # Most nodes say the same.
     for status, count in Counter(statuses).items():
-        for text in status.reasons:
-            counts[text] = counts.get(text, 0) + count
+        _add(counts, status.reasons, count)
     return counts

@@ -6,21 +6,20 @@ written top to bottom although the machine never waits.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from stowplan.state.pod_info import PodInfo
 
 
-@dataclass(frozen=True, slots=True)
-class Sleep:
+class Sleep(Struct, frozen=True):
     """Go on after this time; the generator is sent None."""
 
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
-class AskPreemptionExtenders:
+class AskPreemptionExtenders(Struct, frozen=True):
     """Let extenders drop candidates or change their victims.
 
     The generator is sent the candidates that are left, or a Status that ends preemption.

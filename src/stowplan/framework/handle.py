@@ -23,6 +23,8 @@ class Nominated(Protocol):
     version: int
     node_of: dict[str, str]
     """Uid -> the node the pod is nominated to.  To be read only."""
+    on_node: dict[str, dict[str, str]]
+    """Node -> uid -> `namespace/name`.  To be read only."""
 
     def __len__(self) -> int: ...
 
@@ -40,6 +42,7 @@ class NobodyNominated:
 
     def __init__(self) -> None:
         self.node_of: dict[str, str] = {}
+        self.on_node: dict[str, dict[str, str]] = {}
 
     def __len__(self) -> int:
         return 0

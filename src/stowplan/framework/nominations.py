@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from stowplan.framework.cycle import Cycle
 from stowplan.framework.findings import Feasible
 from stowplan.framework.handle import Nominated
-from stowplan.framework.status import Status
+from stowplan.framework.status import Status, row_numbers
 from stowplan.state.node_info import NodeInfo
 from stowplan.state.node_table import NodeTable
 from stowplan.state.pod_info import PodInfo
@@ -67,7 +67,7 @@ def count_nominated(framework: Framework, cycle: Cycle, pod: PodInfo, found: Fea
     if refused:
         found.overrides.update(refused)
         found.mask = found.mask.copy()
-        found.mask[list(refused)] = False
+        found.mask[row_numbers(refused)] = False
 
 
 def _kept(framework: Framework, cycle: Cycle, pod: PodInfo) -> KeptNominations:
@@ -97,14 +97,14 @@ class KeptNominations:
 
         To be read only, until the next call.
         """
-        refused, row_of, infos = self._refused, nodes.row_of, nodes.infos
+        refused, row_of, names_of = self._refused, nodes.row_of, nodes.names
         names = nominated.nodes_changed_since(self._nominations)
         changed = nodes.few_rows_newer_than(self._rows, _FEW)
         if names is None or changed is None:
             refused.clear()
             names, changed = nominated.nodes(), ()
         for row in {*changed, *[row_of[name] for name in names if name in row_of]}:
-            status = ask(row) if infos[row] is not None else None
+            status = ask(row) if names_of[row] in nominated.on_node else None
             if status is not None:
                 refused[row] = status
             else:

@@ -16,6 +16,8 @@ from collections.abc import Callable, Generator, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+from msgspec import Struct
+
 from stowplan.framework.events import EventRegistration
 from stowplan.framework.status import Rows, Scores, Status, Verdict
 from stowplan.state.node_info import NodeInfo
@@ -117,15 +119,13 @@ class Signed(Protocol):
         """
 
 
-@dataclass(frozen=True, slots=True)
-class Nominate:
+class Nominate(Struct, frozen=True):
     """What PostFilter wants done with the pod's nominated node: set it, or ("") clear it."""
 
     node: str
 
 
-@dataclass(frozen=True, slots=True)
-class PostFilterResult:
+class PostFilterResult(Struct, frozen=True):
     nominate: Nominate | None = None
     """None leaves the nomination alone."""
     victims: tuple[PodInfo, ...] = ()

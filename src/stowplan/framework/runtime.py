@@ -7,6 +7,7 @@ Mirrors kube-scheduler's `framework/runtime/framework.go`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -388,10 +389,9 @@ class Framework:
         """Merge kept answers, verdicts and overrides into "the first that turned it down"."""
         answers = found.answers
         first, why, final = answers.first.copy(), answers.why.copy(), answers.final.copy()
-        known = answers.reasons
-        reasons = [list(known.get(n, ())) for n in range(1, len(self.filter_names) + 1)]
+        reasons: dict[int, Sequence[str]] = {**answers.reasons}
         for number, verdict in found.verdicts:
-            reasons[number - 1] = list(verdict.reasons)
+            reasons[number] = verdict.reasons
             earlier = (verdict.why != 0) & ((first == 0) | (first > number))
             first[earlier] = number
             why[earlier] = verdict.why[earlier]

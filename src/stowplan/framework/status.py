@@ -7,6 +7,7 @@ when somebody will read them.  `None` stands for Success, as upstream's nil stat
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from enum import IntEnum
 
 import numpy as np
@@ -109,6 +110,11 @@ class Verdict(Struct, frozen=True):
         reasons = tuple(text for n, text in enumerate(self.reasons) if bits >> n & 1)
         hopeless = bool(self.unresolvable[position])
         return unresolvable(*reasons) if hopeless else unschedulable(*reasons)
+
+
+def row_numbers(rows: Collection[int]) -> Rows:
+    """To index with: NumPy takes its time to make out what a list holds."""
+    return np.fromiter(rows, np.intp, len(rows))
 
 
 def verdict_of(failed: NodeMask, reason: str, *, unresolvable: bool) -> Verdict:

@@ -7,7 +7,8 @@ it out.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Sequence
+from itertools import repeat
 from operator import attrgetter
 from typing import Any, Protocol
 
@@ -52,6 +53,10 @@ _PREEMPTING = Status(
 """One for all: a gate that says the same again is known by it at a glance."""
 
 
+_NOBODY = PodInfo(Pod())
+"""The last victim of a pod that evicts none: one that has left already."""
+
+
 class Args(Protocol):
     min_candidate_nodes_percentage: int
     min_candidate_nodes_absolute: int
@@ -68,26 +73,26 @@ class DefaultPreemption:
         """Preemptors (uid) whose victims are being deleted -> the last victim, once it is due."""
 
     def pre_enqueue(self, pod: PodInfo) -> Status | None:
-        preempting = self.preempting
-        return self._held(preempting[pod.uid]) if pod.uid in preempting else None
+        return self._held(self.preempting.get(pod.uid, _NOBODY))
 
     def pre_enqueue_all(self, pods: list[PodInfo]) -> list[Status | None]:
-        preempting, held = self.preempting, self._held
+        preempting = self.preempting
         if not preempting:
             return [None] * len(pods)
-        uids = list(map(_uid, pods))
+        victims = list(map(preempting.get, map(_uid, pods), repeat(_NOBODY)))
         # With each victim's end all are asked about that wait for theirs: mostly in vain.
-        if preempting.keys() >= {*uids} and self._all_stay(map(preempting.get, uids)):
+        if self._all_stay(victims):
             return [_PREEMPTING] * len(pods)
-        return [held(preempting[uid]) if uid in preempting else None for uid in uids]
+        return list(map(self._held, victims))
 
-    def _all_stay(self, victims: Iterable[PodInfo | None]) -> bool:
-        """Whether `_held` would hold each of them back."""
+    def _all_stay(self, victims: list[PodInfo | None]) -> bool:
+        """Whether `_held` would answer the same for each of them: not yet."""
         due = list(filter(None, victims))
         known = list(filter(None, map(self._handle.pod_by_key, map(_key, due))))
         return list(map(_uid, known)) == list(map(_uid, due)) and not any(map(_terminating, known))
 
     def _held(self, last: PodInfo | None) -> Status | None:
+        """What a preemptor hears whose last victim this is; None: it is not due yet."""
         if last is None:
             return _PREEMPTING
         known = self._handle.pod_by_key(last.key)

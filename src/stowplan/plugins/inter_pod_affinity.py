@@ -6,17 +6,16 @@ topology domain, the pods that a term matches and the pods that carry a term (`s
 knows the distinct terms in use (`state.pod_table.TermUse`), of which a kind of pod matches few.
 
 Mirrors kube-scheduler's `interpodaffinity/` (plugin.go, filtering.go, scoring.go).  Its terms and
-counts are in `_shared.affinity_terms`, what scores make of them in `_shared.affinity_scoring`.
+counts are in `_shared.affinity_terms`, what becomes of them in `_shared.affinity_filtering` and
+`_shared.affinity_scoring`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stowplan.framework.cycle import Cycle
 from stowplan.framework.events import Action, EventRegistration, Hint, Resource, on
@@ -29,12 +28,18 @@ from stowplan.framework.status import (
     Verdict,
     error,
     unresolvable,
-    unschedulable,
 )
 from stowplan.objects.node import Node
 from stowplan.objects.pod import Pod
 from stowplan.objects.workloads import Namespace
-from stowplan.plugins._shared.affinity_scoring import AffinityScores, HostScores, normalized
+from stowplan.plugins._shared.affinity_filtering import (
+    AFFINITY,
+    ANTI_AFFINITY,
+    EXISTING_ANTI_AFFINITY,
+    AffinityCounts,
+    AffinityVerdicts,
+)
+from stowplan.plugins._shared.affinity_scoring import AffinityScores
 from stowplan.plugins._shared.affinity_terms import (
     Namespaces,
     PairCounts,
@@ -43,27 +48,13 @@ from stowplan.plugins._shared.affinity_terms import (
     matched_by,
     matches_all,
 )
+from stowplan.plugins._shared.host_scores import BYTES_PER_ROW, HostScores, normalized
 from stowplan.plugins._shared.kept_columns import KeptColumns
-from stowplan.plugins._shared.kept_verdicts import VALUES_MAX, KeptVerdicts
 from stowplan.plugins._shared.pod_kinds import PodKinds
-from stowplan.plugins._shared.rows import row_count
 from stowplan.state.count_index import DomainQuery
-from stowplan.state.label_column import LabelColumn
 from stowplan.state.node_info import NodeInfo
 from stowplan.state.node_table import NodeTable
 from stowplan.state.pod_info import NO_LABELS, PodInfo, PodKind, Term
-
-AFFINITY = "node(s) didn't match pod affinity rules"
-ANTI_AFFINITY = "node(s) didn't match pod anti-affinity rules"
-EXISTING_ANTI_AFFINITY = "node(s) didn't satisfy existing pods anti-affinity rules"
-
-_REASONS = (AFFINITY, ANTI_AFFINITY, EXISTING_ANTI_AFFINITY)
-_AFFINITY, _ANTI_AFFINITY, _EXISTING = np.uint8(1), np.uint8(2), np.uint8(4)
-_STATUS_AFFINITY = unresolvable(AFFINITY)
-_STATUS_ANTI_AFFINITY = unschedulable(ANTI_AFFINITY)
-_STATUS_EXISTING = unschedulable(EXISTING_ANTI_AFFINITY)
-
-Bits = NDArray[np.uint8]
 
 
 class Args(Protocol):
@@ -82,8 +73,8 @@ class InterPodAffinity:
         self._namespaces = Namespaces(handle.objects)
         self._kinds = PodKinds()
         self._score_key = f"{self.name}/score"
-        self._host_scores = KeptColumns(HostScores)
-        self._verdicts = KeptVerdicts(_REASONS, unresolvable=1)
+        self._host_scores = KeptColumns(HostScores, BYTES_PER_ROW)
+        self._verdicts = AffinityVerdicts()
 
     def _terms(self, kind: PodKind) -> _KindTerms:
         """What this kind of pod asks for, and what is asked of it."""
@@ -103,78 +94,30 @@ class InterPodAffinity:
         if kind.has_pod_affinity and kind.affinity_error:
             return unresolvable(f"parsing pod: {kind.affinity_error}")
         terms = self._terms(kind)
-        existing = PairCounts.of(table, terms.anti_affinity_against(kind, table))
+        against = terms.anti_affinity_against(kind, table)
+        existing = PairCounts.of(table, against)
         if not terms.affinity and not terms.anti_affinity and existing.is_empty:
             return SKIP
-        cycle.data[self.name] = _FilterState(
-            terms,
+        cycle.data[self.name] = AffinityCounts(
             affinity=PairCounts.of(table, terms.affinity_counts),
             anti_affinity=PairCounts.of(table, terms.anti_affinity_counts),
             existing=existing,
+            matches_itself=terms.matches_itself,
+            sources=(terms.anti_affinity_counts, against),
         )
         return None
 
     def filter_node(self, cycle: Cycle, pod: PodInfo, node: NodeInfo) -> Status | None:
-        state: _FilterState = cycle.data[self.name]
-        labels = node.labels
-        if state.terms.affinity and not state.affinity_holds(labels):
-            return _STATUS_AFFINITY
-        if state.anti_affinity.any_in(labels):
-            return _STATUS_ANTI_AFFINITY
-        if state.existing.any_in(labels):
-            return _STATUS_EXISTING
-        return None
+        counts: AffinityCounts = cycle.data[self.name]
+        return counts.status(node.labels)
 
     def filter_nodes(
         self, cycle: Cycle, pod: PodInfo, nodes: NodeTable, rows: Rows | slice
     ) -> Verdict:
-        """A bit per reason and value of each topology key, spread over the nodes, keys ORed."""
-        state: _FilterState = cycle.data[self.name]
-        if isinstance(rows, slice) and (found := self._by_one_key(state, nodes)) is not None:
-            return found
-        by_key: dict[str, tuple[LabelColumn, Bits]] = {}
-        alone = state.is_first_of_its_sort
-        for key in state.affinity.keys:
-            label, counts = state.affinity.per_value(nodes, key)
-            nobody = counts <= 0 if not alone else np.zeros(len(counts), np.bool_)
-            nobody[-1] = True
-            by_key[key] = label, nobody.view(np.uint8)
-        for pairs, bit in ((state.anti_affinity, _ANTI_AFFINITY), (state.existing, _EXISTING)):
-            for key in pairs.keys:
-                label, counts = pairs.per_value(nodes, key)
-                bits = (counts > 0).view(np.uint8) * bit
-                by_key[key] = label, (by_key[key][1] | bits if key in by_key else bits)
-        count = row_count(nodes, rows)
-        if not any(_concerns_a_node(bits, label, nodes) for label, bits in by_key.values()):
-            return Verdict(_REASONS, np.zeros(count, np.uint32), np.zeros(count, np.bool_), True)
-        why: Bits = np.zeros(count, np.uint8)
-        for label, bits in by_key.values():
-            why |= bits[label.ids[rows]]
-        # Of several reasons only the first is given: the lowest bit.
-        why &= -why
-        return Verdict(_REASONS, why.astype(np.uint32), why == _AFFINITY)
-
-    def _by_one_key(self, state: _FilterState, nodes: NodeTable) -> Verdict | None:
-        """The same for all rows, where all goes by one key that has few values; else None."""
-        keys = {*state.affinity.keys, *state.anti_affinity.keys, *state.existing.keys}
-        if len(keys) != 1:
-            return None
-        [key] = keys
-        label = nodes.label(key)
-        if len(label.values) > VALUES_MAX:
-            return None
-        why = [0] * (len(label.values) + 1)
-        # Of several reasons only the first is given.
-        for pairs, reason in ((state.existing, 3), (state.anti_affinity, 2)):
-            if pairs.keys:
-                counts = pairs.per_value(nodes, key)[1].tolist()
-                why = [reason if count > 0 else w for count, w in zip(counts, why, strict=True)]
-        if state.affinity.keys:
-            if not state.is_first_of_its_sort:
-                counts = state.affinity.per_value(nodes, key)[1].tolist()
-                why = [w if count > 0 else 1 for count, w in zip(counts, why, strict=True)]
-            why[-1] = 1
-        return self._verdicts.of(nodes, label, bytes(why))
+        counts: AffinityCounts = cycle.data[self.name]
+        if isinstance(rows, slice):
+            return self._verdicts.of(counts, pod.kind, nodes)
+        return counts.verdict(nodes, rows)
 
     def add_pod(self, cycle: Cycle, pod: PodInfo, added: PodInfo, node: NodeInfo) -> None:
         self._update(cycle, pod, added, node, 1)
@@ -185,14 +128,14 @@ class InterPodAffinity:
     def _update(
         self, cycle: Cycle, pod: PodInfo, other: PodInfo, node: NodeInfo, delta: int
     ) -> None:
-        state: _FilterState = cycle.data[self.name]
+        state: AffinityCounts = cycle.data[self.name]
         kind, labels = pod.kind, node.labels
-        terms = state.terms
+        terms = self._terms(kind)
         for term in other.kind.required_anti_affinity:
             if term.matches(kind.namespace, kind.labels, terms.namespace_labels):
                 state.existing.change(labels, term.topology_key, delta)
         if terms.affinity and matches_all(terms.affinity, other.kind):
-            for key in state.affinity.keys:
+            for key in state.affinity.by_key:
                 state.affinity.change(labels, key, delta)
         for wanted in terms.anti_affinity:
             if wanted.matches(other.kind):
@@ -388,42 +331,6 @@ class _KindTerms:
         return self._weights
 
 
-@dataclass(slots=True)
-class _FilterState:
-    """True until the node table is refreshed; a clone costs no more than its changes."""
-
-    terms: _KindTerms
-    affinity: PairCounts
-    """Pods that match all of the pod's affinity terms."""
-    anti_affinity: PairCounts
-    """Pods that match one of its anti-affinity terms."""
-    existing: PairCounts
-    """Pods with an anti-affinity term that matches the pod."""
-
-    def clone(self) -> _FilterState:
-        return _FilterState(
-            self.terms, self.affinity.clone(), self.anti_affinity.clone(), self.existing.clone()
-        )
-
-    @property
-    def is_first_of_its_sort(self) -> bool:
-        """Nobody matches the affinity terms yet but the pod itself, so any domain will do."""
-        return self.terms.matches_itself and self.affinity.is_empty
-
-    def affinity_holds(self, labels: dict[str, str]) -> bool:
-        keys = self.affinity.keys
-        if not all(key in labels for key in keys):
-            return False
-        return all(self.affinity.at(key, labels[key]) > 0 for key in keys) or (
-            self.is_first_of_its_sort
-        )
-
-
-def _concerns_a_node(bits: Bits, label: LabelColumn, nodes: NodeTable) -> bool:
-    """Whether a bit is set for a value that a node has, or for lacking one."""
-    return bool(bits[label.present(nodes.alive, nodes.node_version)].any())
-
-
 def _is_placed(pod: Pod) -> bool:
     return bool(pod.spec.node_name or pod.status.nominated_node_name)
 
@@ -434,3 +341,6 @@ def _match_all(terms: Iterable[Term], pod: Pod) -> bool:
     labels = metadata.labels or NO_LABELS
     answers = [term.matches(metadata.namespace, labels, NO_LABELS) for term in terms]
     return bool(answers) and all(answers)
+
+
+__all__ = ["AFFINITY", "ANTI_AFFINITY", "EXISTING_ANTI_AFFINITY", "Args", "InterPodAffinity"]

@@ -110,7 +110,7 @@ class PodTopologySpread:
         if self._is_system:
             self._default_hard, self._default_soft = (), _SYSTEM_DEFAULTS
         self._score_key = f"{self.name}/score"
-        self._row_classes = KeptColumns(RowClasses)
+        self._row_classes = KeptColumns(RowClasses, bytes_per_row=8)
         self._verdicts = KeptVerdicts(_REASONS, unresolvable=_MISSING)
 
     # -- the constraints of a pod -----------------------------------------------------------

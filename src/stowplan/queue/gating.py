@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import compress, groupby
-from operator import attrgetter, not_
+from operator import attrgetter, is_not
 from typing import Any
 
 from stowplan.framework.errors import point_failed
@@ -91,23 +91,25 @@ class Gate:
         infos = list(map(_info, pods))
         start_s = self._now()
         try:
-            answers = list(map(ask, infos)) if ask_all is None else ask_all(infos)
+            answers = [*map(ask, infos)] if ask_all is None else [*ask_all(infos)]
         except Exception:
+            return pods
+        if len(answers) != len(pods):
             return pods
         each_s = (self._now() - start_s) / max(1, len(pods))
         before = list(map(_gating_status, pods))
         changed: list[QueuedPod] = []
-        if answers != before:
-            differs = [
-                now is not then and (now is None or _named(now, plugin) != then)
-                for now, then in zip(answers, before, strict=True)
-            ]
-            changed = list(compress(pods, differs))
-            answers = list(compress(answers, map(not_, differs)))
-        codes = list(map(_code, answers))
+        # Where the answer is the very same object, nobody has to look.
+        for at in compress(range(len(pods)), map(is_not, answers, before)):
+            answer = answers[at]
+            if answer is None or _named(answer, plugin) != before[at]:
+                changed.append(pods[at])
+                answers[at] = None
+        if changed:
+            answers = list(filter(None, answers))
         recorder = self._recorder
-        for code in set(codes):
-            recorder.point(POINT, profile, code.label, each_s, codes.count(code))
+        for code, count in _codes(answers).items():
+            recorder.point(POINT, profile, code.label, each_s, count)
             if recorder.sampled:
                 # One of them will do for a sample.
                 recorder.plugin(plugin, POINT, code.label, each_s)
@@ -119,10 +121,11 @@ class Gate:
         """Put all pods to the first plugin, those it lets pass to the second, and so on."""
         recorder, asked_count = self._recorder, len(pods)
         objections: list[Status] = []
+        ask = self._timed_answers if recorder.sampled else self._answers
+        infos = list(map(_info, pods))
         start_s = self._now()
         for check in checks:
-            ask = self._timed_answers if recorder.sampled else self._answers
-            answers = ask(check, list(map(_info, pods)))
+            answers = ask(check, infos)
             if answers.count(None) < len(answers):
                 asked, pods = pods, []
                 for queued, status in zip(asked, answers, strict=True):
@@ -131,6 +134,9 @@ class Gate:
                     else:
                         self._close(queued, status)
                         objections.append(status)
+                if not pods:
+                    break
+                infos = list(map(_info, pods))
         each_s = (self._now() - start_s) / asked_count
         for status in objections:
             recorder.point(POINT, profile, status.code.label, each_s)
@@ -144,9 +150,11 @@ class Gate:
         answers: Answers = []
         try:
             if ask_all is not None:
-                answers = ask_all(infos)
+                answers = [*ask_all(infos)]
         except Exception:
             answers = []  # Asked one by one, it raises again, and it is known for which pod.
+        if len(answers) != len(infos):
+            answers = []
         while len(answers) < len(infos):
             try:
                 # If one raises, the answers before it are there.
@@ -185,6 +193,18 @@ def _objection(answer: Status | None, plugin: str) -> Status | None:
     if answer is None or answer.code is Code.SUCCESS:
         return None
     return _named(answer, plugin)
+
+
+def _codes(answers: Answers) -> dict[Code, int]:
+    """How many have which; mostly all are one and the same."""
+    if answers and answers.count(answers[0]) == len(answers):
+        answers, count = answers[:1], len(answers)
+    else:
+        count = 1
+    codes: dict[Code, int] = {}
+    for code in map(_code, answers):
+        codes[code] = codes.get(code, 0) + count
+    return codes
 
 
 def _named(status: Status, plugin: str) -> Status:

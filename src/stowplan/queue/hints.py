@@ -12,7 +12,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import Any
+
+from msgspec import Struct
 
 from stowplan.framework.events import (
     Action,
@@ -88,12 +90,11 @@ class PluginHint:
 class Matched:
     """The registrations of one profile that cover an event, in the order they were made."""
 
-    label: str
     hints: tuple[PluginHint, ...]
     plugins: frozenset[str]
 
 
-class _Opinion(NamedTuple):
+class _Opinion(Struct, frozen=True):
     """What came of asking the hints for one pod."""
 
     worth: Worth
@@ -106,11 +107,12 @@ class _Opinion(NamedTuple):
 class HintMap:
     """What the plugins of one profile want to hear of."""
 
-    __slots__ = ("_hints", "_matched")
+    __slots__ = ("_hints", "_matched", "_of_plugins")
 
     def __init__(self, hints: Iterable[PluginHint] = ()) -> None:
         self._hints = tuple(hints)
         self._matched: dict[ClusterEvent, Matched] = {}
+        self._of_plugins: dict[tuple[frozenset[str], ClusterEvent], tuple[PluginHint, ...]] = {}
 
     def __iter__(self) -> Iterator[PluginHint]:
         return iter(self._hints)
@@ -119,9 +121,17 @@ class HintMap:
         matched = self._matched.get(event)
         if matched is None:
             hints = tuple(hint for hint in self._hints if hint.event.matches(event))
-            matched = Matched(event.label, hints, frozenset(hint.plugin for hint in hints))
+            matched = Matched(hints, frozenset(hint.plugin for hint in hints))
             _remember(self._matched, event, matched)
         return matched
+
+    def of_plugins(self, plugins: frozenset[str], event: ClusterEvent) -> tuple[PluginHint, ...]:
+        """The registrations of these plugins that cover the event, in the order they were made."""
+        found = self._of_plugins.get((plugins, event))
+        if found is None:
+            found = tuple(hint for hint in self.matching(event).hints if hint.plugin in plugins)
+            _remember(self._of_plugins, (plugins, event), found)
+        return found
 
 
 def build_hint_map(plugins: Iterable[Any], *, has_extenders: bool = False) -> HintMap:
@@ -263,17 +273,14 @@ class Hints:
         hints = self._maps.get(queued.profile)
         if hints is None:
             return _Opinion(Worth.AFTER_BACKOFF)
-        matched = hints.matching(event)
         worth = Worth.SKIP
         is_shared = True
         asked: list[tuple[HintKey, float]] = []
-        for entry in matched.hints:
+        for entry in hints.of_plugins(rejectors, event):
             plugin = entry.plugin
-            if plugin not in rejectors:
-                continue
             start_s = self._now()
             result = self._ask(entry, queued.info, old, new)
-            asked.append(((plugin, matched.label, result), self._now() - start_s))
+            asked.append(((plugin, event.label, result), self._now() - start_s))
             is_shared = is_shared and entry.by_kind and result is not HINT_ERROR
             if result is HINT_SKIP:
                 continue

@@ -34,8 +34,8 @@ class Nominator:
         "_find",
         "_forgotten_version",
         "_live_pod",
-        "_pods",
         "node_of",
+        "on_node",
         "version",
     )
 
@@ -45,8 +45,8 @@ class Nominator:
         self._find = find
         """`namespace/name` -> the pod in the queue, None when it is not there."""
         self._live_pod = live_pod
-        self._pods: dict[str, dict[str, str]] = {}
-        """Node -> uid -> `namespace/name`."""
+        self.on_node: dict[str, dict[str, str]] = {}
+        """Node -> uid -> `namespace/name`.  To be read only."""
         self.node_of: dict[str, str] = {}
         """Uid -> the node the pod is nominated to.  To be read only."""
         self.version = 0
@@ -63,11 +63,11 @@ class Nominator:
 
     def nodes(self) -> list[str]:
         """The nodes that have nominated pods."""
-        return list(self._pods)
+        return list(self.on_node)
 
     def pods_for_node(self, node: str, but: str = "") -> list[PodInfo]:
         """The pods nominated to the node; `but` is the uid of one to leave out."""
-        nominated = self._pods.get(node)
+        nominated = self.on_node.get(node)
         if not nominated:
             return []
         return [self._resolve(uid, key) for uid, key in nominated.items() if uid != but]
@@ -94,14 +94,14 @@ class Nominator:
         if not node or not self._is_waiting(pod.key):
             return
         self.node_of[pod.uid] = node
-        self._pods.setdefault(node, {})[pod.uid] = pod.key
+        self.on_node.setdefault(node, {})[pod.uid] = pod.key
         self._note(node)
 
     def update(self, old: PodInfo, new: PodInfo) -> None:
         """Follow the new object, but keep a node that only the scheduler knows of so far."""
         kept = self.node_of.get(old.uid)
         said = new.pod.status.nominated_node_name
-        if kept and kept == said and old.kind is new.kind and len(self._pods[kept]) == 1:
+        if kept and kept == said and old.kind is new.kind and len(self.on_node[kept]) == 1:
             # As usual: the cluster repeats what it was told.
             return
         unsaid = not (old.pod.status.nominated_node_name or new.pod.status.nominated_node_name)
@@ -112,10 +112,10 @@ class Nominator:
         node = self.node_of.pop(uid, None)
         if node is None:
             return
-        nominated = self._pods[node]
+        nominated = self.on_node[node]
         del nominated[uid]
         if not nominated:
-            del self._pods[node]
+            del self.on_node[node]
         self._note(node)
 
     def touch(self, uid: str) -> None:

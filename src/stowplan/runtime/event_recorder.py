@@ -51,7 +51,7 @@ _Call = tuple[RecordEvent | None, _Key, Create | Patch, int]
 _CallAll = Callable[[Sequence[Request], Callable[[Sequence[Answer]], None]], None]
 
 
-class _Series(Struct):
+class _Series(Struct, gc=False):
     namespace: str
     name: str
     begun_s: float

@@ -185,10 +185,13 @@ class Metrics:
             histogram.take(seconds)
         self._tries.take(self._tries_made)
         self._algorithm.take(self._algorithm_s)
-        plugins = self._scheduler("plugin_execution_duration_seconds")
-        for labels, seconds in self._plugins_s.items():
-            plugins.histogram(*labels).take(seconds)
+        self._count_plugins()
         self._count_handled()
+
+    def _count_plugins(self) -> None:
+        family = self._scheduler("plugin_execution_duration_seconds")
+        for labels, seconds in self._plugins_s.items():
+            family.histogram(*labels).take(seconds)
 
     def _note_failure(self, decision: Decision, status: Status) -> None:
         if decision.victims:
@@ -219,7 +222,11 @@ class Metrics:
         histogram.observe_many(seconds)
 
     def plugin(self, plugin: str, point: str, status: str, seconds: float) -> None:
-        self._plugins_s[plugin, point, status].append(seconds)
+        collected = self._plugins_s[plugin, point, status]
+        collected.append(seconds)
+        if len(collected) >= BUFFER_MAX:
+            # Gates are asked without an attempt, too.
+            self._count_plugins()
 
     def handled(self, events: Sequence[Event], seconds: float) -> None:
         """Events of one type were taken in, in so much time altogether."""

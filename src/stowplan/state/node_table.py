@@ -73,6 +73,8 @@ class NodeTable:
         """Grows when a node object changes; pods coming and going leave it alone."""
         self.follows_pod_kinds = False
         """Whether a row counts as changed too when nothing but the kind of a pod on it did."""
+        self.columns_version = 0
+        """Grows when a resource gets a column: until then it has one that is zero for ever."""
         self.rows_written = 0
         """How many rows were ever written: what refreshing has cost."""
         self.pods = PodTable()
@@ -171,6 +173,7 @@ class NodeTable:
                 if info is not None:
                     amounts = info.allocatable if columns is self._allocatable else info.requested
                     column[row] = min(amounts.get(resource, 0), AMOUNT_MAX)
+            self.columns_version += 1
             self._look()
         return column
 

@@ -49,7 +49,7 @@ class Encoder:
             return known[1]
         text = encode(self.data(resource, thing, rest))
         if len(self._kept) >= KEPT_MAX:
-            self._kept.clear()
+            del self._kept[next(iter(self._kept))]
         # The object is kept with its text, so that its identity is not given to another.
         self._kept[key] = (thing, text)
         return text

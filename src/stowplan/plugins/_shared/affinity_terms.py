@@ -6,7 +6,7 @@ pods' terms are taken as they are.  Used by InterPodAffinity.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, KeysView, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -92,12 +92,13 @@ class PairCounts:
     The changes are the pods that preemption or a nomination moves.
     """
 
-    __slots__ = ("_by_key", "_changes")
+    __slots__ = ("_changes", "by_key")
 
     def __init__(
         self, by_key: dict[str, tuple[DomainCounts, ...]], changes: dict[tuple[str, str], int]
     ) -> None:
-        self._by_key = by_key
+        self.by_key = by_key
+        """By topology key what the table counts; the keys are all that matter."""
         self._changes = changes
 
     @staticmethod
@@ -109,27 +110,34 @@ class PairCounts:
         return PairCounts(by_key, {})
 
     def clone(self) -> PairCounts:
-        return PairCounts(self._by_key.copy(), self._changes.copy())
+        return PairCounts(self.by_key.copy(), self._changes.copy())
 
     @property
-    def keys(self) -> KeysView[str]:
-        return self._by_key.keys()
+    def is_by_host(self) -> bool:
+        """Whether the table says it all, and has no two nodes in one domain."""
+        return not self._changes and all(
+            counts.domains.are_single_nodes for each in self.by_key.values() for counts in each
+        )
 
     @property
     def is_empty(self) -> bool:
         """No pod at any pair."""
-        counted = sum(domains.total for each in self._by_key.values() for domains in each)
+        counted = sum(domains.total for each in self.by_key.values() for domains in each)
         return counted + sum(self._changes.values()) == 0
 
     def at(self, key: str, value: str) -> int:
         count = self._changes.get((key, value), 0)
-        for domains in self._by_key[key]:
+        for domains in self.by_key[key]:
             count += int(domains.sums[domains.label.id_of(value)])
         return count
 
+    def of_number(self, key: str, number: int) -> int:
+        """What the table counts for a value of the key, by its number."""
+        return sum(counts.of(number) for counts in self.by_key.get(key, ()))
+
     def any_in(self, labels: Mapping[str, str]) -> bool:
         """Whether a node with these labels is in a domain with pods."""
-        for key in self._by_key:
+        for key in self.by_key:
             value = labels.get(key)
             if value is not None and self.at(key, value) > 0:
                 return True
@@ -137,7 +145,7 @@ class PairCounts:
 
     def per_value(self, table: NodeTable, key: str) -> tuple[LabelColumn, Counts]:
         """Pods per value of the key, with a slot more for nodes without it."""
-        each = self._by_key[key]
+        each = self.by_key[key]
         label = each[0].label if each else table.label(key)
         counts = each[0].sums if each else np.zeros(len(label.values) + 1, np.int32)
         for other in each[1:]:
@@ -153,5 +161,5 @@ class PairCounts:
         """A pod came to (1) or left (-1) a node with these labels."""
         value = labels.get(key)
         if value is not None:
-            self._by_key.setdefault(key, ())
+            self.by_key.setdefault(key, ())
             self._changes[key, value] = self._changes.get((key, value), 0) + delta

@@ -330,10 +330,15 @@ class _Columns:
 
     def set(self, driver: str, row: int, value: int) -> None:
         self._whole(driver).data[row] = value
-        self._extremes[driver] = self._pick_of_two(self._extremes[driver], value)
+        self._note(driver, value)
 
     def add(self, driver: str, row: int, amount: int) -> None:
-        self.set(driver, row, self._whole(driver).data[row] + amount)
+        cells = self._whole(driver).data
+        cells[row] = value = cells[row] + amount
+        self._note(driver, value)
+
+    def _note(self, driver: str, value: int) -> None:
+        self._extremes[driver] = self._pick_of_two(self._extremes[driver], value)
 
     def extreme(self, driver: str) -> int:
         """At least as extreme as any value in the column."""

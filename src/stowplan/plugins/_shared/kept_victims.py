@@ -68,7 +68,7 @@ class KeptVictims:
         That is, `wanted` of which one is clean.  Clean ones come first.  With none at all, the
         reason for each row.
         """
-        known = bytearray(self._state[rows])
+        known = bytearray(self._state.take(rows))
         failures = self._ask_unknown(nodes, rows, known, wanted, ask)
         states = np.frombuffer(known, np.uint8)
         at = (states >= _VIOLATING).nonzero()[0]
@@ -76,7 +76,7 @@ class KeptVictims:
             refused = rows[states == _REFUSED].tolist()
             return [], failures | {row: self._found[row].status for row in refused}
         if _VIOLATING not in known:
-            candidates: list[Candidate] = self._found[rows[at[:wanted]]].tolist()
+            candidates: list[Candidate] = self._found.take(rows.take(at[:wanted])).tolist()
             return candidates, failures
         return self._clean_first(rows[at], states[at] == _CLEAN, wanted), failures
 

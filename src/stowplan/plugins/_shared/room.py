@@ -8,7 +8,6 @@ NodeResourcesFit and NodeResourcesBalancedAllocation share the rooms of a node t
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
@@ -19,8 +18,7 @@ from numpy.typing import NDArray
 from stowplan.framework.status import NodeMask, Rows
 from stowplan.objects.quantity import INT64_MAX
 from stowplan.objects.resources import CPU, MEMORY, PODS
-from stowplan.state.node_info import NodeInfo
-from stowplan.state.node_table import AMOUNT_MAX, NodeTable
+from stowplan.state.node_table import NodeTable
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -64,12 +62,10 @@ class Room:
 
 
 class _Followed(NamedTuple):
-    """A room with views of its columns for single cells."""
+    """A room with views of its columns, and of those they are taken from, for single cells."""
 
     room: Room
-    resource: str
-    read: Callable[[NodeInfo], int] | None
-    """What is taken on a node, if it is not what pods request."""
+    source_at: memoryview
     total_at: memoryview
     used_at: memoryview
     free_at: memoryview
@@ -81,10 +77,12 @@ class Rooms:
     def __init__(self, nodes: NodeTable) -> None:
         self._nodes = nodes
         self._seen = -1
-        self._seen_nodes = (-1, -1)
+        self._seen_nodes = (-1, -1, -1)
         self._requested: dict[str, Room] = {}
         self._scored: dict[str, Room] = {}
         self._followed: list[_Followed] = []
+        self._alike: list[tuple[memoryview, memoryview]] = []
+        """Columns that are equal as long as all pods say what they request: two rooms in one."""
 
     def of(self, resource: str) -> Room:
         """What requests take, and leave; of `pods`, how many there are."""
@@ -101,18 +99,19 @@ class Rooms:
     def _follow(self) -> None:
         nodes = self._nodes
         few = nodes.few_rows_newer_than(self._seen, _FEW)
-        seen_nodes = nodes.node_version, nodes.size
+        seen_nodes = nodes.node_version, nodes.size, nodes.columns_version
         self._seen = nodes.version
         if few is None or seen_nodes != self._seen_nodes:
             self._seen_nodes = seen_nodes
             self._forget()
             return
         for row in few:
-            info = nodes.info(row)
-            requested = info.requested
-            for room, resource, read, total_at, used_at, free_at in self._followed:
-                used = requested.get(resource, 0) if read is None else read(info)
-                used_at[row] = used = min(used, AMOUNT_MAX)
+            for one, other in self._alike:
+                if one[row] != other[row]:
+                    self._forget()
+                    return
+            for room, source_at, total_at, used_at, free_at in self._followed:
+                used_at[row] = used = source_at[row]
                 free_at[row] = free = total_at[row] - used
                 if free < room.least_free:
                     room.least_free = free
@@ -121,34 +120,26 @@ class Rooms:
         self._requested.clear()
         self._scored.clear()
         self._followed.clear()
+        self._alike.clear()
 
     def _make(self, resource: str, rooms: dict[str, Room]) -> Room:
         if len(self._followed) == _ROOMS_MAX:
             self._forget()
         nodes = self._nodes
-        totals, used, read = nodes.allocatable(resource).copy(), nodes.requested(resource), None
+        totals, used = nodes.allocatable(resource).copy(), nodes.requested(resource)
         if resource == PODS:
-            used, read = nodes.pod_count, _pod_count
-        elif rooms is self._scored and resource == CPU:
-            used, read = nodes.nonzero_milli_cpu, _milli_cpu
-        elif rooms is self._scored and resource == MEMORY:
-            used, read = nodes.nonzero_memory, _memory
+            used = nodes.pod_count
+        elif rooms is self._scored and resource in (CPU, MEMORY):
+            requested = used
+            used = nodes.nonzero_milli_cpu if resource == CPU else nodes.nonzero_memory
+            if np.array_equal(used, requested):
+                self._alike.append((used.data, requested.data))
+                room = rooms[resource] = self.of(resource)
+                return room
         room = rooms[resource] = _room(totals, used)
-        views = totals.data, room.used.data, room.free.data
-        self._followed.append(_Followed(room, resource, read, *views))
+        views = used.data, totals.data, room.used.data, room.free.data
+        self._followed.append(_Followed(room, *views))
         return room
-
-
-def _pod_count(node: NodeInfo) -> int:
-    return len(node.pods)
-
-
-def _milli_cpu(node: NodeInfo) -> int:
-    return node.nonzero_milli_cpu
-
-
-def _memory(node: NodeInfo) -> int:
-    return node.nonzero_memory
 
 
 def _room(totals: Ints, used: Ints) -> Room:
