@@ -115,6 +115,34 @@ def test_a_compacted_history_is_gone() -> None:
     assert Log(store, version=latest).ended == []
 
 
+def test_a_history_that_is_looked_through_reaches_back_to_the_last_time() -> None:
+    store = new_store()
+    before = store.resource_version
+    create_pod(store, "old")
+    between = store.resource_version
+    store.forget_old()
+    create_pod(store, "new")
+    assert Log(store, version=before).story == [("ADDED", "old"), ("ADDED", "new")]
+
+    store.forget_old()
+
+    assert isinstance(Log(store, version=before).ended[0], Gone)
+    assert Log(store, version=between).story == [("ADDED", "new")]
+    store.forget_old()
+    assert isinstance(Log(store, version=between).ended[0], Gone)
+    assert Log(store, version=store.resource_version).ended == []
+
+
+def test_a_kind_of_which_nothing_was_forgotten_can_be_watched_from_long_ago() -> None:
+    store = new_store()
+    before = store.resource_version
+    create_pod(store, "p")
+    store.forget_old()
+    store.forget_old()
+
+    assert Log(store, NODE, version=before).ended == []
+
+
 @pytest.mark.parametrize(("version", "error"), [("999999", Timeout), ("abc", ApiError)])
 def test_a_version_that_never_was_ends_the_watch(version: str, error: type[ApiError]) -> None:
     (ended,) = Log(new_store(), version=version).ended

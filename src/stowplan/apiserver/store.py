@@ -51,6 +51,8 @@ class Store:
         """`create_namespaces`: one that is missing is made, instead of refused with a 404."""
         version = 0 if journal is None else journal.version
         self._ledger = Ledger(journal=journal, version=version, history_max=history_max)
+        self._old = self._ledger.version
+        """How far the store was when the history was last looked through."""
         identity = Identity(clock, seed if journal is None else journal.seed)
         self._writer = Writer(self._ledger, identity, create_namespaces=create_namespaces)
         self._handlers: dict[type, Callable[[Any], KubeObject | None]] = {
@@ -185,8 +187,20 @@ class Store:
     def compact(self) -> None:
         """Forget the history: a watch from any version but the latest is Gone."""
         self._ledger.settle()
+        self._forget(self._ledger.version)
+
+    def forget_old(self) -> None:
+        """Forget the history up to the last call: who calls it regularly bounds it in time.
+
+        Kinds that change rarely would take hours to fill the room there is for each.
+        """
+        self._ledger.settle()
+        self._forget(self._old)
+        self._old = self._ledger.version
+
+    def _forget(self, until: int) -> None:
         for table in self._ledger.tables.values():
-            table.hub.forget()
+            table.hub.forget(until)
 
     # For the REST API.
 

@@ -69,7 +69,7 @@ class WatchHub:
         # One more than can be replayed: when it is full, a watch can start from its first one.
         self._changes: deque[Change] = deque(maxlen=history_max + 1)
         self._begun = version
-        """Where the history begins, as long as it is not full."""
+        """The last change that was dropped, as long as the history is not full."""
         self.watchers: tuple[Watcher, ...] = ()
         self.record = self._changes.append
         self.record_all = self._changes.extend
@@ -86,11 +86,11 @@ class WatchHub:
             raise Gone(f"too old resource version: {version} ({self._oldest})")
         return [change for change in self._changes if change.version > version]
 
-    def forget(self) -> None:
-        """Drop the history, as compaction does: watches from before now are Gone."""
-        if self._changes:
-            self._begun = self._changes[-1].version
-            self._changes.clear()
+    def forget(self, until: int) -> None:
+        """Drop the changes up to that version, as compaction does: watches from before are Gone."""
+        changes = self._changes
+        while changes and changes[0].version <= until:
+            self._begun = changes.popleft().version
 
     def add(self, watcher: Watcher, initial: list[Change], replay: list[Change]) -> None:
         """Start to deliver: first what the watcher has missed, then what comes."""

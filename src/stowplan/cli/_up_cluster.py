@@ -37,6 +37,8 @@ NODES_DEFAULT = 3
 
 BOOKMARKS_EVERY_S = 60.0
 GARBAGE_EVERY_S = 30.0
+FORGET_EVERY_S = 300.0
+"""As often as kube-apiserver compacts its history."""
 RESTART_AFTER_S = 1.0
 """A scheduler that broke is replaced by a new one, which starts from what the cluster says."""
 
@@ -109,6 +111,7 @@ class LocalCluster:
             self._start_scheduler(self._scheduling)
         self._repeat(BOOKMARKS_EVERY_S, self._store.send_bookmarks)
         self._repeat(GARBAGE_EVERY_S, self._store.collect_garbage)
+        self._repeat(FORGET_EVERY_S, self._store.forget_old)
 
     @property
     def ready(self) -> bool:
