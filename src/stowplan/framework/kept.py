@@ -138,7 +138,7 @@ class _Layer:
             # Of all rows they are those of the layer below, until something has to be written.
             first, why, final = below.first[rows], below.why[rows], below.final[rows]
             total = below.sum[rows]
-        is_shared = below is not None and every
+        is_shared = is_sum_shared = below is not None and every
         for number, name, plugin, _ in self.plugins.filters:
             if hasattr(plugin, "filter_nodes"):
                 verdict = plugin.filter_nodes(cycle, pod, table, rows)
@@ -160,21 +160,27 @@ class _Layer:
                 scores = scorer.score_nodes(cycle, pod, table, rows)
             else:
                 scores = score_one_by_one(cycle, pod, scorer, rows)
+            if scores.dtype != np.int64:
+                scores = scores.astype(np.int64)
             if not every:
                 self.raw[name][rows] = scores
             elif getrefcount(scores) == _MINE_ALONE and scores.flags.owndata:
-                self.raw[name] = scores.astype(np.int64, copy=False)
+                self.raw[name] = scores
             else:
-                self.raw[name] = np.array(scores, np.int64)
+                self.raw[name] = scores.copy()
             if weight:
-                total = total + (scores if weight == 1 else weight * scores)
+                part = scores if weight == 1 else weight * scores
+                if is_sum_shared:
+                    total, is_sum_shared = total + part, False
+                else:
+                    total += part
             else:
                 self.has_raw[name] = self.has_raw.get(name, False) or bool(scores.any())
             if recorder is not None:
                 started_s = _note(recorder, name, "Score", started_s)
         if every:
             self.first, self.why, self.final, self._is_shared = first, why, final, is_shared
-            self.sum = total.copy() if below is not None and total.base is below.sum else total
+            self.sum = total.copy() if is_sum_shared else total
             self._look()
         else:
             self._own()

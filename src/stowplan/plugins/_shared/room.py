@@ -37,7 +37,8 @@ class Room:
     """Of one resource, per row."""
 
     capacity: Amounts
-    """1 where the node has nothing of the resource, so that one can divide."""
+    """1 where the node has nothing of the resource, so that one can divide.  A single number where
+    all nodes have the same: there is less to read then."""
     used: Amounts
     free: Amounts
     """Below 0 where more is used than there is."""
@@ -48,11 +49,19 @@ class Room:
     least_free: int
     """No node has less left; it may be that none has so little."""
 
+    def left(self, amount: int) -> Amounts:
+        """What is free once `amount` is taken; an array of its own."""
+        if len(self.capacity) == 1:
+            left: Amounts = (self.capacity - amount) - self.used
+        else:
+            left = self.free - amount
+        return left
+
     def at(self, rows: Rows | slice) -> Room:
         if isinstance(rows, slice):
             return self
         return Room(
-            self.capacity[rows],
+            self.capacity if len(self.capacity) == 1 else self.capacity[rows],
             self.used[rows],
             self.free[rows],
             None if self.present is None else self.present[rows],
@@ -146,6 +155,8 @@ def _room(totals: Ints, used: Ints) -> Room:
     present, free = totals > 0, totals - used
     capacity = np.where(present, totals, 1)
     dtype = np.int64 if capacity.max(initial=0) >= _EXACT_MAX else np.float64
+    if len(totals) and totals[0] > 0 and (totals == totals[0]).all():
+        capacity = capacity[:1]
     return Room(
         capacity.astype(dtype),
         used.astype(dtype),

@@ -36,7 +36,7 @@ class LeastAllocated:
         return free * MAX_NODE_SCORE // capacity if free > 0 else 0
 
     def rates(self, room: Room, amount: int) -> Amounts:
-        rated = _percent(room.free - amount, room.capacity)
+        rated = _percent(room.left(amount), room.capacity)
         return np.maximum(rated, 0, out=rated) if amount > room.least_free else rated
 
 
