@@ -12,7 +12,7 @@ from stowplan.apiserver.retention import EVENT_LIFE_S
 from stowplan.apiserver.store import Store
 from stowplan.clock import VirtualClock
 from stowplan.errors import Forbidden, Invalid
-from stowplan.objects.base import Condition, LabelSelector, LabelSelectorRequirement
+from stowplan.objects.base import Condition, LabelSelector, LabelSelectorRequirement, ObjectMeta
 from stowplan.objects.kinds import (
     CSI_DRIVER,
     DAEMON_SET,
@@ -36,6 +36,7 @@ from stowplan.objects.pod import (
     Affinity,
     Container,
     ContainerPort,
+    Pod,
     PodAffinity,
     PodAffinityTerm,
     PodSpec,
@@ -173,6 +174,74 @@ def test_on_the_network_of_the_host_a_port_is_a_port_of_the_host() -> None:
 )
 def test_quality_of_service(resources: Any, expected: str) -> None:
     assert qos_class(default_spec(with_resources(**resources))) == expected
+
+
+SIZES: list[dict[str, Any]] = [
+    {"requests": {"cpu": "2", "memory": "3Gi"}},
+    {"limits": {"cpu": "2"}, "requests": {"memory": "3Gi"}},
+    {"limits": {"nvidia.com/gpu": "2"}},
+    {"requests": {"cpu": "-1"}},
+    {"requests": {"cpu": "-1", "memory": "lots"}},
+    {"limits": {"cpu": "1"}, "requests": {"cpu": "1100m"}},
+    {"limits": {"nvidia.com/gpu": "2"}, "requests": {"nvidia.com/gpu": "1"}},
+    {"limits": {"nvidia.com/gpu": "1500m"}},
+    {"requests": {"hugepages-2Mi": "4Mi"}},
+    {"requests": {"bananas": "1"}},
+]
+
+
+@pytest.mark.parametrize("size", SIZES, ids=str)
+@pytest.mark.parametrize("init", [False, True])
+@pytest.mark.parametrize("pod_level", [False, True])
+def test_a_spec_of_a_known_form_is_filled_in_and_refused_as_the_first_one(
+    size: dict[str, Any], init: bool, pod_level: bool
+) -> None:
+    """What containers ask for is looked at in each spec, whatever was admitted before it."""
+
+    def spec(**resources: Any) -> PodSpec:
+        port = ContainerPort(container_port=80)
+        asked = ResourceRequirements(**resources)
+        sized = Container(name="c", image="i", ports=[port], resources=asked)
+        plain = Container(name="d", image="i")
+        whole = ResourceRequirements(limits={"cpu": "100"}) if pod_level else None
+        if init:
+            return PodSpec(containers=[plain], init_containers=[sized], resources=whole)
+        return PodSpec(containers=[sized, plain], resources=whole)
+
+    def outcome(store: Store) -> PodSpec | str:
+        try:
+            pod = Pod(metadata=ObjectMeta(name="p"), spec=spec(**size))
+            made: Pod = create(store, POD, pod)
+            return made.spec
+        except Invalid as error:
+            return error.message
+
+    store = new_store()
+    create(store, POD, Pod(metadata=ObjectMeta(name="a"), spec=spec(requests={"cpu": "1"})))
+
+    assert outcome(store) == outcome(new_store())
+
+
+def test_amounts_that_admission_reads_are_refused_like_all_others() -> None:
+    store = new_store()
+    overhead = {"podFixed": {"cpu": "1"}}
+    create(store, RUNTIME_CLASS, {"metadata": {"name": "kata"}, "overhead": overhead})
+
+    with pytest.raises(Invalid, match=r"spec.overhead\[cpu\]: Invalid value: \"lots\""):
+        create_pod(store, runtime_class_name="kata", overhead={"cpu": "lots"})
+
+
+def test_a_class_that_changes_counts_for_known_forms_too() -> None:
+    def priority(name: str, cpu: str) -> int | None:
+        spec = with_resources(requests={"cpu": cpu})
+        made: Pod = create(store, POD, Pod(metadata=ObjectMeta(name=name), spec=spec))
+        return made.spec.priority
+
+    store = new_store()
+    before = priority("a", "1")
+    create(store, PRIORITY_CLASS, {"metadata": {"name": "std"}, "value": 7, "globalDefault": True})
+
+    assert (before, priority("b", "2")) == (0, 7)
 
 
 def test_a_priority_class_becomes_a_number() -> None:

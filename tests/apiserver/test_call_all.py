@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stowplan.apiserver import writes
+from stowplan.apiserver.grouping import GroupedStore
 from stowplan.apiserver.journal import SqliteJournal
 from stowplan.apiserver.retention import EVENT_LIFE_S, EventRetention
 from stowplan.apiserver.store import Store
@@ -18,9 +20,10 @@ from stowplan.clock import VirtualClock
 from stowplan.cluster.port import Answer
 from stowplan.errors import ApiError, NotFound, Unavailable
 from stowplan.objects.api import Bind, Create, Delete, Get, Patch, Request
-from stowplan.objects.base import ObjectMeta
+from stowplan.objects.base import ObjectMeta, OwnerReference
 from stowplan.objects.coordination import Event
 from stowplan.objects.kinds import EVENT, NAMESPACE, POD
+from stowplan.objects.pod import Pod
 from stowplan.objects.workloads import Namespace
 from tests.apiserver.things import (
     START_S,
@@ -31,11 +34,13 @@ from tests.apiserver.things import (
     create_pod,
     data,
     delete,
+    exists,
     gate,
     make_pod,
     names,
     patch,
     pod_data,
+    pod_spec,
     select,
 )
 
@@ -52,6 +57,16 @@ def call_all(store: Store, requests: list[Request]) -> list[Answer]:
     store.call_all(requests, told.append)
     (answers,) = told
     return list(answers)
+
+
+def in_a_group(store: Store, requests: list[Request]) -> list[Answer]:
+    turns: list[Callable[[], None]] = []
+    grouped, told = GroupedStore(store, turns.append), {}
+    for number, request in enumerate(requests):
+        grouped.call(request, partial(told.__setitem__, number))
+    while turns:
+        turns.pop()()
+    return [told[number] for number in range(len(requests))]
 
 
 def one_by_one(store: Store, requests: list[Request]) -> list[Answer]:
@@ -101,10 +116,54 @@ BINDINGS = [
 bindings = st.lists(st.sampled_from(BINDINGS), max_size=8)
 
 
-class World:
-    """A store with a few things in it, in which few events have room."""
+def patch_of_status(name: str, body: Any, patch_type: str = "strategic", **more: Any) -> Patch:
+    return Patch(POD, "default", name, {"status": body, **more}, patch_type, "status")
 
-    def __init__(self) -> None:
+
+TARGET = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}
+REFUSED = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+PATCHES: list[Request] = [
+    *(
+        patch_of_status(name, {"conditions": [TARGET]})
+        for name in ("web", "tried", "zoned", "bound", "data", "ending", "nobody")
+    ),
+    patch_of_status("web", {"conditions": [{**TARGET, "status": "False"}]}),
+    patch_of_status("tried", {"conditions": [REFUSED]}),
+    patch_of_status("tried", {"conditions": [REFUSED], "nominatedNodeName": None}),
+    patch_of_status("zoned", {"nominatedNodeName": "n"}),
+    patch_of_status("zoned", {"phase": "Running"}, "merge"),
+    patch_of_status("bound", {"phase": "Running", "podIP": "10.0.0.1"}),
+    patch_of_status("bound", {"conditions": "all"}),
+    patch_of_status("web", {"conditions": [TARGET]}, metadata={"uid": "another-uid"}),
+    patch_of_status("web", {"conditions": [TARGET]}, metadata={"labels": {"a": "b"}}),
+    Patch(POD, "default", "web", {"metadata": {"labels": {"a": "b"}}}),
+    Patch(EVENT, "default", "held", {"note": "changed"}),
+    Patch(EVENT, "default", "zoned", {"status": {"phase": "Running"}}, "strategic", "status"),
+    Patch(POD, "elsewhere", "web", {"status": {}}, "strategic", "status"),
+]
+DELETES: list[Request] = [
+    *(
+        Delete(POD, "default", name, grace_period_seconds=grace_s)
+        for name in ("web", "data", "bound", "ending", "owner", "owned", "held", "nobody")
+        for grace_s in (None, 0)
+    ),
+    Delete(POD, "default", "bound", "another-uid"),
+    Delete(POD, "elsewhere", "web"),
+    Delete(EVENT, "default", "held"),
+    Delete(NAMESPACE, "", "default"),
+]
+evictions = st.lists(st.sampled_from([*PATCHES, *DELETES]), max_size=8)
+evictions |= st.lists(st.sampled_from(PATCHES), max_size=8)
+evictions |= st.lists(st.sampled_from(DELETES), max_size=8)
+
+
+class World:
+    """A store with a few things in it, in which few events have room.
+
+    `calm`: no namespace is being deleted, so that nobody looks closer at every object that goes.
+    """
+
+    def __init__(self, *, calm: bool = False) -> None:
         self.clock = VirtualClock(START_S)
         with pytest.MonkeyPatch.context() as change:
             change.setattr(writes, "EventRetention", partial(EventRetention, events_max=EVENTS_MAX))
@@ -117,13 +176,22 @@ class World:
         condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
         tried = {"status": {"conditions": [condition], "nominatedNodeName": "n"}}
         patch(self.store, POD, "tried", tried, subresource="status")
+        owner = create_pod(self.store, "owner")
+        reference = OwnerReference(api_version="v1", kind="Pod", name="owner", uid=owner.uid)
+        for name, meta in (
+            ("owned", {"owner_references": [reference]}),
+            ("held", {"finalizers": ["x/y"]}),
+        ):
+            create(self.store, POD, Pod(metadata=ObjectMeta(name=name, **meta), spec=pod_spec()))
         bind(self.store, "bound")
         bind(self.store, "ending")
         delete(self.store, POD, "ending")
-        create(self.store, NAMESPACE, Namespace(metadata=ObjectMeta(name="ending")))
         create(self.store, EVENT, new_event("held").body)
-        create(self.store, EVENT, new_event("held", "ending", finalizers=["x/y"]).body, "ending")
-        delete(self.store, NAMESPACE, "ending")
+        if not calm:
+            create(self.store, NAMESPACE, Namespace(metadata=ObjectMeta(name="ending")))
+            held = new_event("held", "ending", finalizers=["x/y"]).body
+            create(self.store, EVENT, held, "ending")
+            delete(self.store, NAMESPACE, "ending")
         self.logs = [Log(self.store, kind) for kind in (EVENT, POD)]
 
     def outcome(self, answers: list[Answer]) -> Any:
@@ -137,20 +205,51 @@ class World:
 
 @given(
     st.lists(
-        st.tuples(crowds | mixtures | bindings, st.sampled_from([0.0, 1.0, EVENT_LIFE_S])),
+        st.tuples(
+            crowds | mixtures | bindings | evictions, st.sampled_from([0.0, 1.0, EVENT_LIFE_S])
+        ),
         max_size=5,
-    )
+    ),
+    st.booleans(),
+    st.sampled_from([call_all, in_a_group]),
 )
 def test_the_same_comes_of_it_as_one_after_the_other(
     rounds: list[tuple[list[Request], float]],
+    calm: bool,
+    send: Callable[[Store, list[Request]], list[Answer]],
 ) -> None:
-    together, apart = World(), World()
+    together, apart = World(calm=calm), World(calm=calm)
 
     for requests, then_s in rounds:
-        answers = call_all(together.store, requests)
+        answers = send(together.store, requests)
         assert together.outcome(answers) == apart.outcome(one_by_one(apart.store, requests))
         together.clock.advance(then_s)
         apart.clock.advance(then_s)
+
+
+def test_in_a_group_what_is_broken_takes_nothing_else_with_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    store = World().store
+    turns: list[Callable[[], None]] = []
+    grouped = GroupedStore(store, turns.append)
+    told: list[Any] = []
+    whole = patch_of_status("zoned", {"phase": "Running"})
+
+    grouped.call(Bind("default", "web", "", "n"), told.append)
+    grouped.submit(lambda: 1 // 0, told.append)
+    grouped.submit(lambda: store.execute(whole), told.append)
+    grouped.call(Bind("default", "tried", "", "n"), told.append)
+    turns.pop()()
+
+    bound, error, patched, also_bound = told
+    assert (bound, also_bound) == (None, None)
+    assert (
+        str(error)
+        == "Internal error occurred: ZeroDivisionError: integer division or modulo by zero"
+    )
+    assert patched.status.phase == "Running"
+    assert "a write failed" in caplog.text
 
 
 def test_bindings_of_all_sorts() -> None:
@@ -166,6 +265,39 @@ def test_bindings_of_all_sorts() -> None:
     assert data(together.store, POD, "data")["spec"]["hostname"] == "h"
 
 
+def test_pods_that_are_told_the_same_share_their_status() -> None:
+    """Victims of one moment are no burden: one status serves all of them."""
+    store = World().store
+    for name in ("zoned", "web"):
+        bind(store, name)
+    requests: list[Request] = [
+        patch_of_status("bound", {"conditions": [TARGET]}),
+        patch_of_status("tried", {"nominatedNodeName": "n2"}),
+        patch_of_status("zoned", {"conditions": [TARGET]}),
+        patch_of_status("web", {"conditions": [{**TARGET, "reason": "Another"}]}),
+    ]
+
+    bound, tried, zoned, web = (
+        answer.status  # type: ignore[union-attr]
+        for answer in call_all(store, requests)
+    )
+
+    assert bound is zoned
+    assert [condition.type for condition in bound.conditions] == ["PodScheduled", TARGET["type"]]
+    assert tried.nominated_node_name == "n2"
+    assert web.conditions[1].reason == "Another"
+
+
+def test_watchers_hear_of_all_evictions_at_once() -> None:
+    store = World().store
+    log = Log(store, POD)
+
+    call_all(store, PATCHES[:6])
+    call_all(store, [Delete(POD, "default", name) for name in ("web", "tried", "zoned")])
+
+    assert log.batches == [6, 3]
+
+
 @pytest.mark.parametrize("oddity", ODDITIES.values(), ids=ODDITIES.keys())
 def test_one_that_is_special_among_others(oddity: Request) -> None:
     requests = [new_event("first"), oddity, new_event("last")]
@@ -174,6 +306,46 @@ def test_one_that_is_special_among_others(oddity: Request) -> None:
     answers = call_all(together.store, requests)
 
     assert together.outcome(answers) == apart.outcome(one_by_one(apart.store, requests))
+
+
+@pytest.mark.parametrize("oddity", [*PATCHES, *DELETES], ids=str)
+@pytest.mark.parametrize("ordinary", [(PATCHES[0], PATCHES[1]), (DELETES[0], DELETES[2])])
+def test_one_that_is_special_among_evictions(
+    oddity: Request, ordinary: tuple[Request, Request]
+) -> None:
+    requests = [ordinary[0], oddity, ordinary[1]]
+    together, apart = World(calm=True), World(calm=True)
+
+    answers = call_all(together.store, requests)
+
+    assert together.outcome(answers) == apart.outcome(one_by_one(apart.store, requests))
+
+
+def test_an_owner_that_waits_for_its_dependants_goes_with_the_last_one() -> None:
+    store = World(calm=True).store
+    bind(store, "owned")
+    store.delete(Delete(POD, "default", "owner"), propagation="Foreground")
+    assert exists(store, POD, "owner")
+
+    call_all(
+        store, [Delete(POD, "default", name, grace_period_seconds=0) for name in ("owned", "web")]
+    )
+
+    assert not exists(store, POD, "owner")
+
+
+def test_a_namespace_that_is_being_deleted_goes_with_the_last_pod() -> None:
+    store = World(calm=True).store
+    create(store, NAMESPACE, Namespace(metadata=ObjectMeta(name="shop")))
+    for name in ("a", "b"):
+        create(store, POD, make_pod(name, namespace="shop"), "shop")
+        store.execute(Bind("shop", name, "", "n"))
+    delete(store, NAMESPACE, "shop")
+    assert exists(store, NAMESPACE, "shop", "")
+
+    call_all(store, [Delete(POD, "shop", name, grace_period_seconds=0) for name in ("a", "b")])
+
+    assert not exists(store, NAMESPACE, "shop", "")
 
 
 def test_watchers_hear_of_a_crowd_at_once() -> None:
@@ -201,6 +373,10 @@ def test_it_is_on_the_disk_before_it_is_answered(tmp_path: Path) -> None:
     "requests",
     [
         pytest.param([new_event("a"), new_event("b")], id="events"),
+        pytest.param(PATCHES[:2], id="patches"),
+        pytest.param(
+            [Delete(POD, "default", "web"), Delete(POD, "default", "tried")], id="deletes"
+        ),
         # Whoever reads sees only what is on the disk, so this one commits in the middle.
         pytest.param([new_event("a"), Get(EVENT, "default", "a"), new_event("b")], id="a-get"),
     ],
@@ -210,6 +386,7 @@ def test_a_disk_that_takes_nothing_refuses_all_of_them(
 ) -> None:
     journal = SqliteJournal(tmp_path)
     store = Store(VirtualClock(START_S), journal=journal)
+    before = [create_pod(store, name) for name in ("tried", "web")]
     version = store.resource_version
 
     for works in (0, 1):
@@ -221,6 +398,7 @@ def test_a_disk_that_takes_nothing_refuses_all_of_them(
         assert len(answers) == len(requests)
 
     assert names(store, EVENT) == []
+    assert select(store, POD) == before
     assert store.resource_version == version
     journal.close()
 

@@ -87,8 +87,18 @@ def test_waiting_ends_with_a_complaint_that_names_the_pods(
     (error,) = play(stage, engine, stage.wait_placed([f"uid-{name}" for name in "abcd"]))
 
     assert isinstance(error, StowplanError)
-    assert error.problem == "4 pods are still without a node after 600 s: n/a, n/b, n/c"
+    assert error.problem == ("4 pods are without a node, and none found one in 60 s: n/a, n/b, n/c")
     assert error.hint == "the first one: no room"
+
+
+def test_waiting_goes_on_as_long_as_pods_find_nodes(stage: Stage, engine: VirtualTime) -> None:
+    names = [f"p{n}" for n in range(20)]
+    for n, name in enumerate(names):
+        stage.tally.apply([event("ADDED", pod(name))])
+        gone = event("DELETED", pod(name))
+        engine.call_later(50.0 * n, lambda gone=gone: stage.tally.apply([gone]))
+
+    assert play(stage, engine, stage.wait_placed([f"uid-{name}" for name in names])) == [None]
 
 
 def test_what_fails_in_the_background_ends_the_waiting(stage: Stage, engine: VirtualTime) -> None:

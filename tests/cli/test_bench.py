@@ -184,3 +184,14 @@ def test_a_wrong_file_is_named_with_the_place(tmp_path: Path, text: str, words: 
     first = answer.stderr.splitlines()[0]
     assert first.startswith("error: ")
     assert words in first
+
+
+def test_a_narrow_terminal_gets_the_columns_that_matter(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stowplan.cli._output.terminal_width", lambda: 80)
+
+    answer = bench(*SMALL)
+
+    title, line, note, *_ = answer.stdout.splitlines()
+    assert max(len(title), len(line)) <= 80
+    assert {"WORKLOAD", "PODS/S", "P99"} <= set(title.split())
+    assert note.startswith("No room for KUBE-SCHEDULER, KEPT")

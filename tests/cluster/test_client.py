@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from stowplan.cluster.client import CALLS_MAX, THROTTLED_TRIES, KubernetesClient
-from stowplan.cluster.informer import Informer, InformerHandlers
+from stowplan.cluster.informer import Informer
 from stowplan.cluster.port import ListOptions, ListResult, WatchEvent, WatchHandlers
 from stowplan.errors import (
     AlreadyExists,
@@ -30,6 +30,7 @@ from stowplan.errors import (
 )
 from stowplan.objects.api import Bind, Create, Delete, Get, Patch, Update
 from stowplan.objects.base import ObjectMeta
+from stowplan.objects.changes import Added, Change, Deleted, Updated
 from stowplan.objects.coordination import Event
 from stowplan.objects.kinds import EVENT, LEASE, NODE, PERSISTENT_VOLUME, POD
 from stowplan.objects.pod import Pod
@@ -589,21 +590,23 @@ async def test_through_cuts_and_errors_nothing_is_missed_and_nothing_told_twice(
     told: list[tuple[str, str]] = []
     changed = asyncio.Event()
 
-    def tell(what: str, name: str) -> None:
-        told.append((what, name))
+    def tell(changes: list[Change]) -> None:
+        for change in changes:
+            match change:
+                case Added(thing):
+                    told.append(("add", thing.name))
+                case Updated(_, thing):
+                    told.append(("update", thing.name))
+                case Deleted(thing):
+                    told.append(("delete", thing.name))
         changed.set()
 
-    handlers = InformerHandlers(
-        on_add=lambda thing: tell("add", thing.metadata.name),
-        on_update=lambda old, new: tell("update", new.metadata.name),
-        on_delete=lambda thing, final: tell("delete", thing.metadata.name),
-    )
     timers = Timers()
     async with talk(*steps, timers=timers) as (server, client):
         informer = Informer(
             client,
             POD,
-            handlers,
+            tell,
             clock=timers.clock,
             call_later=timers.clock.at,
             random=Random(0),

@@ -9,10 +9,11 @@ from msgspec.structs import replace
 
 from stowplan.apiserver.store import Store
 from stowplan.clock import VirtualClock
-from stowplan.cluster.informer import Informer, InformerHandlers
+from stowplan.cluster.informer import Informer
 from stowplan.cluster.port import ListOptions, WatchEvent
 from stowplan.errors import Unavailable
 from stowplan.objects.base import KubeObject
+from stowplan.objects.changes import Added, Change, Deleted, Updated
 from stowplan.objects.kinds import NODE, POD, Kind
 from tests.apiserver.things import (
     bind,
@@ -31,27 +32,35 @@ class World:
         self.store = Store(self.clock)
         self.cluster = UnreliableCluster(self.store)
         self.told: list[tuple[str, ...]] = []
-        handlers = InformerHandlers(self._add, self._update, self._delete)
+        self._known: dict[str, KubeObject] = {}
         self.informer = Informer(
             self.cluster,
             kind,
-            handlers,
+            self._changed,
             options=ListOptions(**options),
             clock=self.clock,
             call_later=self.clock.at,
             random=Random(0),
         )
 
-    def _add(self, thing: KubeObject) -> None:
-        self.told.append(("add", thing.name))
-
-    def _update(self, old: KubeObject, new: KubeObject) -> None:
-        assert old.uid == new.uid
-        assert old.metadata.resource_version != new.metadata.resource_version
-        self.told.append(("update", new.name))
-
-    def _delete(self, thing: KubeObject, final_state_known: bool) -> None:
-        self.told.append(("delete", thing.name, "final" if final_state_known else "unknown"))
+    def _changed(self, changes: list[Change]) -> None:
+        for change in changes:
+            match change:
+                case Added(new):
+                    self.told.append(("add", new.name))
+                    self._known[new.name] = new
+                case Updated(old, new):
+                    assert old.uid == new.uid
+                    assert old.metadata.resource_version != new.metadata.resource_version
+                    assert self._known[new.name] is old
+                    self.told.append(("update", new.name))
+                    self._known[new.name] = new
+                case Deleted(old):
+                    # A deletion is a version of its own, unless it was missed.
+                    known = self._known.pop(old.name)
+                    assert known.uid == old.uid
+                    missed = known.metadata.resource_version == old.metadata.resource_version
+                    self.told.append(("delete", old.name, "unknown" if missed else "final"))
 
     def lose_the_history(self) -> None:
         self.store.compact()
@@ -142,6 +151,20 @@ def test_an_old_event_does_not_bring_the_dead_back(world: World) -> None:
     assert len(world.told) == 2
 
 
+def test_of_old_and_new_events_together_the_new_ones_are_told(world: World) -> None:
+    world.informer.start()
+    old = create_pod(world.store, "p")
+    delete(world.store, POD, "p", 0)
+    world.cluster.deliver()
+    new = create_pod(world.store, "q")
+
+    world.informer.apply(
+        [WatchEvent("ADDED", pod, pod.metadata.resource_version) for pod in (old, new)]
+    )
+
+    assert world.told[2:] == [("add", "q")]
+
+
 def test_what_was_missed_is_found_by_a_new_list(world: World) -> None:
     for name in ("same", "changed", "deleted", "again"):
         create_pod(world.store, name)
@@ -228,25 +251,51 @@ def test_an_informer_that_is_stopped_by_its_own_callback_says_no_more() -> None:
     world = World()
     told = []
 
-    def stop_at_once(thing: KubeObject) -> None:
-        told.append(thing.name)
+    def stop_at_once(changes: list[Change]) -> None:
+        told.extend(changes)
         world.informer.stop()
 
-    handlers = InformerHandlers(on_add=stop_at_once)
     world.informer = Informer(
         world.cluster,
         POD,
-        handlers,
+        stop_at_once,
         clock=world.clock,
         call_later=world.clock.at,
         random=Random(0),
     )
     world.informer.start()
-    create_pod(world.store, "a")
+    a = create_pod(world.store, "a")
     create_pod(world.store, "b")
+    world.cluster.deliver(count=1)
     world.cluster.deliver()
 
-    assert told == ["a"]
+    assert told == [Added(a)]
+
+
+def test_changes_that_come_together_are_told_together() -> None:
+    world = World()
+    told = []
+    informer = Informer(
+        world.store,
+        POD,
+        told.append,
+        clock=world.clock,
+        call_later=world.clock.at,
+        random=Random(0),
+    )
+    old = create_pod(world.store, "old")
+    informer.start()
+    with world.store.batch():
+        new = create_pod(world.store, "new")
+        delete(world.store, POD, "old")
+        bind(world.store, "new")
+    bound = get_pod(world.store, "new")
+
+    first, (added, deleted, updated) = told
+    assert first == [Added(old)]
+    assert (added, updated) == (Added(new), Updated(new, bound))
+    assert isinstance(deleted, Deleted)
+    assert deleted.object.name == "old"
 
 
 def test_a_stopped_informer_is_silent(world: World) -> None:
@@ -264,13 +313,15 @@ def test_that_the_first_list_is_in_is_told_once_and_after_it(count: int) -> None
     """Also when there was nothing in it: somebody may wait for that."""
     world = World()
     told: list[str] = []
-    handlers = InformerHandlers(
-        on_add=lambda thing: told.append(thing.name), on_synced=lambda: told.append("synced")
-    )
+
+    def tell(changes: list[Change]) -> None:
+        told.extend(change.object.name for change in changes if isinstance(change, Added))
+
     informer = Informer(
         world.cluster,
         POD,
-        handlers,
+        tell,
+        on_synced=lambda: told.append("synced"),
         clock=world.clock,
         call_later=world.clock.at,
         random=Random(0),
@@ -286,27 +337,28 @@ def test_that_the_first_list_is_in_is_told_once_and_after_it(count: int) -> None
 
 
 def test_a_callback_that_fails_costs_no_other_event() -> None:
-    """Three at once, and it fails at the second: nothing is told twice, the third is told."""
+    """Nothing is told twice, and what comes after it is told."""
     world = World()
     told: list[str] = []
 
-    def fail_once(thing: KubeObject) -> None:
-        told.append(thing.name)
-        if thing.name == "b":
+    def fail_once(changes: list[Change]) -> None:
+        told.extend(change.object.name for change in changes if isinstance(change, Added))
+        if told == ["a", "b"]:
             raise ValueError("broken")
 
     informer = Informer(
         world.store,
         POD,
-        InformerHandlers(on_add=fail_once),
+        fail_once,
         clock=world.clock,
         call_later=world.clock.at,
         random=Random(0),
     )
     informer.start()
     with world.store.batch():
-        for name in "abc":
+        for name in "ab":
             create_pod(world.store, name)
+    create_pod(world.store, "c")
     world.clock.run()
 
     assert told == ["a", "b", "c"]

@@ -15,11 +15,12 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from stowplan.apiserver.store import Store
 from stowplan.clock import VirtualClock
-from stowplan.cluster.informer import Informer, InformerHandlers
+from stowplan.cluster.informer import Informer
 from stowplan.cluster.port import ListOptions
 from stowplan.errors import ApiError, Gone, Unavailable
 from stowplan.objects.api import Create, Delete, Patch
 from stowplan.objects.base import KubeObject
+from stowplan.objects.changes import Added, Change, Deleted, Updated
 from stowplan.objects.kinds import NODE, POD
 from tests.apiserver.things import create_node, make_pod
 from tests.cluster.worlds import UnreliableCluster
@@ -38,13 +39,23 @@ class InformerMachine(RuleBasedStateMachine):
         self.informer = Informer(
             self.cluster,
             POD,
-            InformerHandlers(self.on_add, self.on_update, self.on_delete),
+            self.on_changes,
             options=SELECTION,
             clock=self.clock,
             call_later=self.clock.at,
             random=Random(seed),
         )
         self.informer.start()
+
+    def on_changes(self, changes: list[Change]) -> None:
+        for change in changes:
+            match change:
+                case Added(new):
+                    self.on_add(new)
+                case Updated(old, new):
+                    self.on_update(old, new)
+                case Deleted(old):
+                    self.on_delete(old)
 
     def on_add(self, thing: KubeObject) -> None:
         assert thing.name not in self.told, "added twice"
@@ -56,7 +67,7 @@ class InformerMachine(RuleBasedStateMachine):
         assert int(new.metadata.resource_version) > int(old.metadata.resource_version)
         self.told[new.name] = new
 
-    def on_delete(self, thing: KubeObject, final_state_known: bool) -> None:
+    def on_delete(self, thing: KubeObject) -> None:
         assert self.told.pop(thing.name).uid == thing.uid, "another one was deleted"
 
     def write(self, request: Create | Patch | Delete) -> None:

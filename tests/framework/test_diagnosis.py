@@ -16,6 +16,13 @@ REASONS = {1: ["a0", "a1", "shared"], 2: ["b0", "shared"]}
 rejections = st.tuples(st.integers(0, 2), st.integers(1, 7), st.booleans())
 """(plugin number, reasons as bits, final)"""
 
+statuses = st.builds(
+    Status,
+    st.sampled_from([Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE]),
+    st.sampled_from([("nominated",), ("shared", "nominated")]),
+    st.sampled_from(["A", "C"]),
+)
+
 
 @st.composite
 def diagnoses(draw: st.DrawFn) -> Diagnosis:
@@ -26,13 +33,13 @@ def diagnoses(draw: st.DrawFn) -> Diagnosis:
     why = np.array([max(1, bits & masks[n]) if n else 0 for n, bits, _ in rows], np.uint32)
     final = np.array([final for _, _, final in rows], np.bool_)
     candidates = np.array(draw(st.lists(st.booleans(), min_size=len(rows), max_size=len(rows))))
-    overridden = draw(st.sets(st.integers(0, len(rows) - 1), max_size=2))
+    overridden = draw(st.dictionaries(st.integers(0, len(rows) - 1), statuses, max_size=3))
     return Diagnosis(
         world.table,
         len(rows),
         Rejections(PLUGINS, REASONS, first, why, final),
         candidates,
-        {row: Status(Code.UNSCHEDULABLE, ("nominated",), "A") for row in overridden},
+        overridden,
         draw(st.sampled_from([None, unresolvable("absent"), unschedulable("soft", "absent")])),
     )
 

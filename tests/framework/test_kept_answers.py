@@ -35,7 +35,7 @@ STEPS = 20
 
 CHANGES = (
     *("place", "place", "remove", "relabel"),
-    *("labels", "taint", "cordon", "shrink", "vanish", "return"),
+    *("labels", "taint", "cordon", "shrink", "vanish", "return", "grow"),
     *("nominate", "nominate", "forget", "budget"),
 )
 
@@ -181,6 +181,9 @@ class Cluster:
         if self.spare_nodes:
             self._update(self.spare_nodes.pop())
 
+    def _grow(self) -> None:
+        self._update(make_node(f"new-{len(self.objects)}", cpu=self.random.choice(("1", "64"))))
+
 
 def answers(run: LivedThrough, pod: PodInfo) -> dict[str, Any]:
     """Everything a profile says about a pod, by node name."""
@@ -204,6 +207,8 @@ def answers(run: LivedThrough, pod: PodInfo) -> dict[str, Any]:
         for row in range(run.table.size)
         if run.table.infos[row] is not None and (found.candidates is None or found.candidates[row])
     }
+    said["reasons"], said["rejectors"] = diagnosis.histogram(), diagnosis.unschedulable_plugins
+    said["resolvable"] = {run.table.names[row] for row in diagnosis.resolvable_rows().tolist()}
     if len(rows):
         board = framework.score(cycle, pod, found, rows)
         if shortcut is not None:

@@ -17,6 +17,7 @@ from stowplan.core.algorithm import Algorithm, Search
 from stowplan.core.dry_run import DryRun
 from stowplan.framework.cycle import Cycle
 from stowplan.framework.plugin import Nominate
+from stowplan.framework.status import SKIP, Status
 from stowplan.framework.timing import NoRecorder
 from stowplan.objects.pod import Pod
 from stowplan.plugins import IN_TREE
@@ -186,3 +187,29 @@ def test_what_a_node_local_pre_filter_wrote_is_there_on_the_short_way() -> None:
     assert search.board is not None
     assert dict(search.board.kept)["Writer"] == 1
     assert search.board.of_plugin("Writer").tolist() == [42, 41, 41]
+
+
+@pytest.mark.parametrize("is_steady", [True, False])
+def test_of_pods_that_fit_nowhere_only_those_are_asked_again_who_may_change_their_mind(
+    is_steady: bool,
+) -> None:
+    asked: list[str] = []
+
+    def pre_filter(self: Any, cycle: Any, pod: PodInfo) -> Status:
+        asked.append(pod.pod.metadata.name)
+        return SKIP
+
+    members = {"skips_steadily": lambda *_: True} if is_steady else {}
+    cluster = Cluster(make_plugin("Asked", pre_filter=pre_filter, filter_node=_never, **members))
+    asked.clear()
+    for name in ("one", "two"):
+        cycle = Cycle(cluster.framework.handle)
+        too_large = PodInfo(pod(name, cpu="9", labels={"app": "other"}))
+        assert cluster.framework.pre_filter(cycle, too_large).status is None
+        assert "Asked" in cycle.skip_filter
+
+    assert asked == (["one"] if is_steady else ["one", "two"])
+
+
+def _never(*_: Any) -> Status:
+    raise AssertionError("its PreFilter skipped it")

@@ -131,6 +131,26 @@ def test_more_reasons_than_there_are_bits_are_still_counted(kept: bool) -> None:
     assert cluster.place("web") == "unschedulable"
 
 
+@pytest.mark.parametrize("kept", [True, False])
+@pytest.mark.parametrize("count", [1, 2, 9])
+def test_a_node_may_be_turned_down_without_a_reason(kept: bool, count: int) -> None:
+    methods: dict[str, Any] = {
+        "filter_node": lambda self, cycle, pod, info: unschedulable(),
+        **(SIGNED if kept else {}),
+    }
+    nodes = [node(f"node-{n}") for n in range(count)]
+    cluster = Cluster(*nodes, plugins=(make_plugin("Mine", **methods),), profile=PROFILE)
+
+    cluster.add(pod("web"))
+    cluster.add(node("late"), pod("next"))
+
+    for name in ("web", "next"):
+        decision = cluster.machine.decision_of(f"default/{name}")
+        assert decision is not None
+        assert decision.reasons == {}
+        assert cluster.place(name) == "unschedulable"
+
+
 @pytest.mark.parametrize(
     ("methods", "points"),
     [

@@ -103,6 +103,11 @@ def test_rounding_happens_once_per_pod() -> None:
             id="pod-level-replaces-even-with-less",
         ),
         pytest.param(
+            make(container(cpu=1), resources={"requests": {"cpu": "2"}}),
+            {"cpu": 2000},
+            id="pod-level-replaces",
+        ),
+        pytest.param(
             make(container(cpu=1), resources={"requests": {"ephemeral-storage": "1Gi"}}),
             {"cpu": 1000},
             id="pod-level-knows-only-cpu-memory-hugepages",

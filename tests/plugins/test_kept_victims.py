@@ -28,7 +28,7 @@ def answer(row: int, sort: str) -> Candidate | Refusal:
         return Refusal(unresolvable(f"{row} is of no use"))
     if sort == "broken":
         return Refusal(error(f"{row} is broken"))
-    return Candidate(f"node-{row}", VICTIMS, 0 if sort == "clean" else 1)
+    return Candidate.of(f"node-{row}", VICTIMS, 0 if sort == "clean" else 1)
 
 
 def is_broken(found: Candidate | Refusal) -> bool:

@@ -32,6 +32,16 @@ def same(one: Room, other: Room) -> None:
         np.testing.assert_array_equal(one.present, other.present)
     assert one.least_capacity == other.least_capacity
     assert one.least_free <= one.free.min(initial=2**62)
+    for amount in (0, 1, 333, 5000):
+        assert one.percent_left(amount).tolist() == plainly_left(other, amount)
+
+
+def plainly_left(room: Room, amount: int) -> list[int]:
+    capacity = np.broadcast_to(room.capacity, room.free.shape)
+    return [
+        100 * (int(free) - amount) // int(total)
+        for free, total in zip(room.free, capacity, strict=True)
+    ]
 
 
 class Life:
@@ -86,6 +96,16 @@ def test_amounts_too_large_for_floats_are_counted_as_whole_numbers() -> None:
     room = Rooms(world.table).of("memory")
 
     assert room.free.tolist() == [2**60 + 1]
+
+
+def test_a_node_filled_far_beyond_its_size_has_less_than_nothing_left() -> None:
+    world = World(node("n", cpu="4", memory="7"))
+    rooms = Rooms(world.table)
+    assert rooms.of("memory").percent_left(2).tolist() == [71]
+
+    world.add(pod(node="n", memory=str(2**62)))
+
+    assert rooms.of("memory").percent_left(2)[0] < 0
 
 
 def test_the_sum_of_absurd_requests_stays_within_64_bits() -> None:

@@ -279,6 +279,25 @@ def test_a_gate_held_by_another_plugin_after_an_update_is_known_by_its_new_name(
     assert h.place(info) == "active"
 
 
+def test_pods_that_an_event_leads_to_the_next_gate_wait_for_that_ones_events() -> None:
+    infos = [pod() for _ in range(3)]
+    first = GatePlugin("First", {i.uid for i in infos}, [on(Resource.NODE, Action.ADD)])
+    second = gate("Second", *infos[:2])
+    h = Harness(first, second)
+    h.queue.add_all(infos)
+    first.closed_to.remove(infos[0].uid)
+    h.queue.move_all(NODE_ADD, None, None)
+    assert [h.place(info) for info in infos] == ["gated"] * 3
+    first.closed_to.clear()
+    second.closed_to.clear()
+
+    h.queue.move_all(NODE_LABEL, None, None)
+    assert [h.place(info) for info in infos] == ["active", "gated", "gated"]
+
+    h.queue.move_all(NODE_ADD, None, None)
+    assert [h.place(info) for info in infos] == ["active"] * 3
+
+
 class Raises:
     name = "Raises"
 

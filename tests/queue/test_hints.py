@@ -391,6 +391,7 @@ def test_pre_enqueue_is_timed_without_its_plugins_when_not_sampled() -> None:
     h = Harness(GatePlugin("Open"), recorder=recorder)
 
     h.queue.add(pod())
+    h.queue.add(pod(profile="nobody's"))
 
     assert recorder.points == [("PreEnqueue", PROFILE, "Success", 0.001)]
     assert recorder.plugins == []

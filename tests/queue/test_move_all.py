@@ -140,3 +140,13 @@ def test_a_pod_of_an_unknown_profile_is_moved_by_any_event_of_interest() -> None
 
     h.queue.move_all(NODE_ADD, None, None)
     assert h.place(queued) == "backoff"
+
+
+def test_an_event_that_nobody_may_hear_of_moves_nobody() -> None:
+    h = Harness()
+    pods = [h.failed(pod(profile=profile), "Fit") for profile in (PROFILE, "unknown")]
+
+    h.queue.move_all(NODE_ADD, None, None, lambda info: False)
+
+    assert [h.place(queued) for queued in pods] == ["unschedulable", "unschedulable"]
+    assert h.queue.metrics.hint_executions == {}

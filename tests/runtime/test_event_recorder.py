@@ -89,7 +89,7 @@ class Recording:
 
     def record(self, about: Pod, reason: str = "FailedScheduling", **fields: Any) -> None:
         event = RecordEvent(about, "Warning", reason, "Scheduling", "no room", "my-profile")
-        self.recorder.record(msgspec.structs.replace(event, **fields))
+        self.recorder.record([msgspec.structs.replace(event, **fields)])
 
     def flush(self, *, pressed: bool = False) -> Recording:
         self.recorder.flush(pressed=pressed)
@@ -263,6 +263,17 @@ def test_under_pressure_events_are_dropped_and_counted() -> None:
         recording.record(about)
 
     assert (recording.recorder.pending, recording.recorder.dropped) == (QUEUE_MAX, 7)
+
+
+def test_of_events_that_come_together_as_many_are_kept_as_there_is_room_for() -> None:
+    recording = Recording()
+    event = RecordEvent(pod("web"), "Warning", "FailedScheduling", "Scheduling", "no", "profile")
+    for count in (QUEUE_MAX - 2, 5, 1):
+        recording.recorder.record(
+            [msgspec.structs.replace(event, regarding=pod(f"p{n}")) for n in range(count)]
+        )
+
+    assert (recording.recorder.pending, recording.recorder.dropped) == (QUEUE_MAX, 4)
 
 
 @pytest.mark.parametrize("error", [Forbidden("no"), NotFound("no"), AlreadyExists("no")])

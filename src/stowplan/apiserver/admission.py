@@ -2,7 +2,8 @@
 
 Priority classes become numbers, runtime classes overhead, claims get the default storage class,
 and label keys of affinity terms are folded into their selectors.  A spec that was admitted is
-remembered: pods made from one template are checked once, and share one spec in memory.
+remembered: pods made from one template are checked once, and share one spec in memory.  Of a spec
+that differs from one before only in what its containers ask for, nothing else is checked again.
 
 Mirrors the admission plugins Priority, RuntimeClass, DefaultTolerationSeconds,
 DefaultStorageClass and PodTopologyLabels, and the pod strategy's `PrepareForCreate`.  `store`
@@ -18,15 +19,15 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from stowplan.apiserver.answers import InvalidObject, forbidden
-from stowplan.apiserver.defaults import PREEMPT_LOWER_PRIORITY, default_spec
+from stowplan.apiserver.defaults import PREEMPT_LOWER_PRIORITY, default_containers, default_spec
 from stowplan.apiserver.folding import fold_label_keys, folds_label_keys
-from stowplan.apiserver.pod_validation import validate_spec, validate_volumes
+from stowplan.apiserver.pod_validation import amounts_are_right, validate_spec, validate_volumes
 from stowplan.apiserver.pod_writes import PENDING
 from stowplan.objects.base import Condition, KubeObject, ObjectMeta
 from stowplan.objects.codec import encode
 from stowplan.objects.kinds import NODE, POD, PRIORITY_CLASS, RUNTIME_CLASS, STORAGE_CLASS, Kind
-from stowplan.objects.pod import Pod, PodSpec, PodStatus, Toleration
-from stowplan.objects.quantity import parse_quantity
+from stowplan.objects.pod import Container, Pod, PodSpec, PodStatus, Toleration
+from stowplan.objects.quantity import QuantityError, parse_quantity
 from stowplan.objects.storage import PersistentVolumeClaim, StorageClass
 from stowplan.objects.workloads import PriorityClass, RuntimeClass
 
@@ -74,12 +75,15 @@ class Admission:
         self._lookup = lookup
         self._by_identity: dict[int, _Admitted] = {}
         self._by_text: dict[bytes, _Admitted] = {}
+        self._by_form: dict[bytes, _Admitted] = {}
+        """By all of the spec but its volumes and what its containers ask for."""
         self._labels: dict[tuple[int, str, str, bool], tuple[Any, dict[str, str]]] = {}
 
     def forget(self) -> None:
         """A class that specs were resolved with has changed."""
         self._by_identity.clear()
         self._by_text.clear()
+        self._by_form.clear()
 
     def admit_pod(self, source: PodSpec, meta: ObjectMeta) -> Pod:
         """A new pod as it is stored."""
@@ -106,9 +110,8 @@ class Admission:
         text = encode(source if volumes is None else replace(source, volumes=None))
         known = self._by_text.get(text)
         if known is None:
-            if len(self._by_text) >= SPECS_MAX:
-                del self._by_text[next(iter(self._by_text))]
-            known = self._by_text[text] = self._admit_spec(source, name)
+            known = self._admit_size(source, name)
+            _keep(self._by_text, text, known)
         spec = known.spec
         if volumes != spec.volumes:
             spec = replace(spec, volumes=volumes)
@@ -117,6 +120,32 @@ class Admission:
         if len(self._by_identity) >= SPECS_MAX:
             self._by_identity.clear()
         admitted = self._by_identity[id(source)] = _Admitted(source, spec, known.folds)
+        return admitted
+
+    def _admit_size(self, source: PodSpec, name: str) -> _Admitted:
+        """The spec as one of the same form was admitted, or now.
+
+        What containers ask for concerns nothing but them, unless the pod as a whole asks too.
+        """
+        if source.resources is not None:
+            return self._admit_spec(source, name)
+        form = encode(
+            replace(
+                source,
+                containers=_without_resources(source.containers),
+                init_containers=_without_resources(source.init_containers),
+                volumes=None,
+            )
+        )
+        known = self._by_form.get(form)
+        if known is not None:
+            containers = default_containers(source.containers, source.host_network)
+            init_containers = default_containers(source.init_containers, source.host_network)
+            if amounts_are_right(containers) and amounts_are_right(init_containers):
+                spec = replace(known.spec, containers=containers, init_containers=init_containers)
+                return _Admitted(source, spec, known.folds)
+        admitted = self._admit_spec(source, name)
+        _keep(self._by_form, form, admitted)
         return admitted
 
     def _admit_spec(self, source: PodSpec, name: str) -> _Admitted:
@@ -264,11 +293,24 @@ class Admission:
         return max(marked, key=lambda thing: thing.metadata.creation_timestamp or "", default=None)
 
 
+def _keep(specs: dict[bytes, _Admitted], text: bytes, admitted: _Admitted) -> None:
+    if len(specs) >= SPECS_MAX:
+        del specs[next(iter(specs))]
+    specs[text] = admitted
+
+
+def _without_resources(containers: list[Container] | None) -> list[Container] | None:
+    return containers and [replace(container, resources=None) for container in containers]
+
+
 def _with_overhead(spec: PodSpec, chosen: RuntimeClass, name: str) -> PodSpec:
     fixed = chosen.overhead.pod_fixed if chosen.overhead is not None else None
     if not spec.overhead:
         return replace(spec, overhead=fixed) if fixed else spec
-    written = {key: parse_quantity(amount) for key, amount in spec.overhead.items()}
+    try:
+        written = {key: parse_quantity(amount) for key, amount in spec.overhead.items()}
+    except QuantityError:
+        return spec  # It will be refused, with the name of the resource.
     if written != {key: parse_quantity(amount) for key, amount in (fixed or {}).items()}:
         why = "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead"
         raise forbidden(POD, name, why)

@@ -22,7 +22,7 @@ from stowplan.objects.pod import (
     ResourceRequirements,
     Toleration,
 )
-from stowplan.objects.quantity import parse_quantity
+from stowplan.objects.quantity import QuantityError, parse_quantity
 from stowplan.objects.resources import pod_request_nanos
 from stowplan.objects.storage import (
     CSIDriver,
@@ -70,10 +70,10 @@ def default_spec(spec: PodSpec) -> PodSpec:
         changes["scheduler_name"] = DEFAULT_SCHEDULER
     if spec.termination_grace_period_seconds is None:
         changes["termination_grace_period_seconds"] = GRACE_PERIOD_S
-    containers = _containers(spec.containers, spec.host_network)
+    containers = default_containers(spec.containers, spec.host_network)
     if containers is not spec.containers:
         changes["containers"] = containers
-    init_containers = _containers(spec.init_containers, spec.host_network)
+    init_containers = default_containers(spec.init_containers, spec.host_network)
     if init_containers is not spec.init_containers:
         changes["init_containers"] = init_containers
     tolerations = default_tolerations(spec.tolerations)
@@ -99,12 +99,13 @@ def default_tolerations(tolerations: list[Toleration] | None) -> list[Toleration
     return [*(tolerations or ()), *missing] if missing else tolerations
 
 
-def _containers(containers: list[Container] | None, host_network: bool) -> list[Container] | None:
+def default_containers(
+    containers: list[Container] | None, host_network: bool
+) -> list[Container] | None:
     if not containers:
         return containers
     done = [_container(container, host_network) for container in containers]
-    same = all(after is before for after, before in zip(done, containers, strict=True))
-    return containers if same else done
+    return containers if done == containers else done
 
 
 def _container(container: Container, host_network: bool) -> Container:
@@ -142,7 +143,10 @@ def _pod_level_requests(spec: PodSpec, resources: ResourceRequirements) -> PodSp
     if not missing:
         return spec
     containers = replace(spec, resources=None, overhead=None)
-    sums = pod_request_nanos(Pod(spec=containers))
+    try:
+        sums = pod_request_nanos(Pod(spec=containers))
+    except QuantityError:
+        return spec  # It will be refused, with the name of the container.
     for name in missing:
         nanos = sums.get(name)
         requests[name] = resources.limits[name] if nanos is None else quantity_text(nanos)

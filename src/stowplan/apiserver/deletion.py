@@ -9,7 +9,6 @@ until the last one is removed.  Pure; mirrors `rest.BeforeDelete` and the pod st
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -20,10 +19,8 @@ from stowplan.objects.times import format_time, parse_time
 ENDED_PHASES = frozenset({"Succeeded", "Failed"})
 
 
-class Deletion(NamedTuple):
-    meta: ObjectMeta
-    """The metadata to store, or to show as the last state."""
-    gone: bool
+Deletion = tuple[ObjectMeta, bool]
+"""The metadata to store, or to show as the last state; and whether the object is gone."""
 
 
 def plan_deletion(thing: KubeObject, grace_s: int | None, now_s: float) -> Deletion:
@@ -35,7 +32,7 @@ def plan_deletion(thing: KubeObject, grace_s: int | None, now_s: float) -> Delet
     elif meta.finalizers:
         period_s = 0
     else:
-        return Deletion(meta, True)
+        return meta, True
     marked = replace(
         meta,
         deletion_timestamp=_stamp(int(now_s) + period_s),
@@ -43,7 +40,7 @@ def plan_deletion(thing: KubeObject, grace_s: int | None, now_s: float) -> Delet
         # Its controllers have something to look at; kinds without generations keep none.
         generation=meta.generation + 1 if meta.generation else 0,
     )
-    return Deletion(marked, period_s == 0 and not meta.finalizers)
+    return marked, period_s == 0 and not meta.finalizers
 
 
 @lru_cache(maxsize=4096)
@@ -75,11 +72,11 @@ def _again(meta: ObjectMeta, grace_s: int | None) -> Deletion:
     assert meta.deletion_timestamp is not None, "only an object that was deleted before"
     period_s = meta.deletion_grace_period_seconds or 0
     if grace_s is None or grace_s >= period_s:
-        return Deletion(meta, may_go(meta))
+        return meta, may_go(meta)
     grace_s = max(grace_s, 0)
     shorter = replace(
         meta,
         deletion_timestamp=format_time(parse_time(meta.deletion_timestamp) - period_s + grace_s),
         deletion_grace_period_seconds=grace_s,
     )
-    return Deletion(shorter, grace_s == 0 and not meta.finalizers)
+    return shorter, grace_s == 0 and not meta.finalizers

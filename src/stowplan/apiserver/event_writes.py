@@ -8,6 +8,7 @@ events of which nothing is special; one that is, or that must be refused, is lef
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import repeat
 
 from msgspec.structs import replace
 
@@ -64,6 +65,6 @@ def create_events(
     if len(new) < len(requests):
         return None
     events = [*new.values()]
-    ledger.write_all(table, "ADDED", [(None, event) for event in events])
+    ledger.write_all(table, "ADDED", zip(repeat(None), events))
     retention.keep_all(events, now_s)
     return events

@@ -47,11 +47,17 @@ class Garbage:
     def after_removal(self, thing: KubeObject) -> None:
         """Look after what depended on an object that is gone now."""
         meta = thing.metadata
-        alone = not meta.owner_references and not self._ledger.owners.dependants(meta.uid)
-        if alone and not self._terminating:
-            return
-        self._removed.append((meta.uid, meta))
-        self._work()
+        if self.concerns(meta):
+            self._removed.append((meta.uid, meta))
+            self._work()
+
+    def concerns(self, meta: ObjectMeta) -> bool:
+        """Whether there may be something to look after when this object goes."""
+        return bool(
+            self._terminating
+            or meta.owner_references
+            or self._ledger.owners.has_dependants(meta.uid)
+        )
 
     def begin_namespace(self, name: str) -> None:
         """Delete everything in a namespace, then the namespace."""

@@ -12,14 +12,15 @@ A pod of a Job succeeds after a second.  Annotations say otherwise, for any pod:
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from random import Random
 
 from stowplan.apiserver.kubelet_status import ended_status, running_status
 from stowplan.clock import Clock
-from stowplan.cluster.informer import Informer, InformerHandlers
+from stowplan.cluster.informer import Informer
 from stowplan.cluster.port import Answer, Cluster, Delete, Patch
 from stowplan.objects.base import KubeObject
+from stowplan.objects.changes import Added, Change, Deleted, Updated
 from stowplan.objects.kinds import NODE, POD
 from stowplan.objects.pod import Pod
 from stowplan.objects.times import format_time, parse_time
@@ -52,19 +53,16 @@ class Kubelet:
         self._stopped = False
         self._homeless: dict[str, dict[str, Pod]] = {}
         """Pods that are bound to a node which is not there (yet), by node and uid."""
-        handlers = InformerHandlers(
-            on_add=self._seen, on_update=lambda old, new: self._seen(new), on_delete=self._gone
-        )
         self._nodes = Informer(
             cluster,
             NODE,
-            InformerHandlers(on_add=self._node_added),
+            self._nodes_changed,
             clock=clock,
             call_later=call_later,
             random=random,
         )
         self._pods = Informer(
-            cluster, POD, handlers, clock=clock, call_later=call_later, random=random
+            cluster, POD, self._pods_changed, clock=clock, call_later=call_later, random=random
         )
 
     def start(self) -> None:
@@ -79,6 +77,13 @@ class Kubelet:
     @property
     def busy(self) -> bool:
         return bool(self._todo)
+
+    def _pods_changed(self, changes: Sequence[Change]) -> None:
+        for change in changes:
+            if isinstance(change, Deleted):
+                self._gone(change.object)
+            else:
+                self._seen(change.new if isinstance(change, Updated) else change.object)
 
     def _seen(self, obj: KubeObject) -> None:
         assert isinstance(obj, Pod)
@@ -95,14 +100,16 @@ class Kubelet:
         elif obj.status.phase == "Running":
             self._plan_end(obj)
 
-    def _gone(self, obj: KubeObject, final: bool) -> None:
+    def _gone(self, obj: KubeObject) -> None:
         if isinstance(obj, Pod) and obj.spec.node_name in self._homeless:
             self._homeless[obj.spec.node_name].pop(obj.uid, None)
 
-    def _node_added(self, node: KubeObject) -> None:
-        for pod in self._homeless.pop(node.name, {}).values():
-            self._todo.append(pod)
-            self._ask_for_turn()
+    def _nodes_changed(self, changes: Sequence[Change]) -> None:
+        for change in changes:
+            if isinstance(change, Added):
+                for pod in self._homeless.pop(change.object.name, {}).values():
+                    self._todo.append(pod)
+                    self._ask_for_turn()
 
     def _ask_for_turn(self) -> None:
         if not self._turn_asked:

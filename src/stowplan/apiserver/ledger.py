@@ -182,16 +182,20 @@ class Ledger:
     def write_all(
         self, table: Table, type_: str, pairs: Iterable[tuple[KubeObject | None, KubeObject]]
     ) -> None:
-        """Commit new objects, or changes that leave owners and rests alone: (before, after).
+        """Commit changes of one type that leave owners and rests alone: (before, after).
 
-        They carry the next versions, in a row.
+        They carry the next versions, in a row.  Objects that are new, or go, have no owners.
         """
         version, objects, rests, changes = self.version, table.objects, table.rests, []
+        gone = type_ == "DELETED"
         for old, new in pairs:
             version += 1
             meta = new.metadata
             rest = rests.get((meta.namespace, meta.name)) if rests else None
-            objects[meta.namespace][meta.name] = new
+            if gone:
+                table.remove(meta.namespace, meta.name)
+            else:
+                objects[meta.namespace][meta.name] = new
             changes.append(Change(type_, new, meta.resource_version, version, rest, old, rest))
         self.version = version
         if changes:

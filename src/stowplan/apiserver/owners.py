@@ -40,5 +40,8 @@ class OwnerIndex:
     def dependants(self, uid: str) -> list[Ref]:
         return list(self._dependants.get(uid, ()))
 
+    def has_dependants(self, uid: str) -> bool:
+        return uid in self._dependants
+
     def owner_uids(self) -> list[str]:
         return list(self._dependants)

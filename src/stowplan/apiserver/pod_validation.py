@@ -28,6 +28,7 @@ from stowplan.apiserver.validation import (
     validate_resources,
     validate_selector,
 )
+from stowplan.objects.base import Resources
 from stowplan.objects.codec import convert
 from stowplan.objects.names import label_key_problem
 from stowplan.objects.node_selector import METADATA_NAME
@@ -45,7 +46,7 @@ from stowplan.objects.pod import (
     TopologySpreadConstraint,
     Volume,
 )
-from stowplan.objects.quantity import parse_quantity
+from stowplan.objects.quantity import QuantityError, parse_quantity
 from stowplan.objects.resources import is_extended, is_hugepages
 
 RESTART_POLICIES = frozenset({"Always", "OnFailure", "Never"})
@@ -54,6 +55,8 @@ UNSATISFIABLE_ACTIONS = frozenset({"DoNotSchedule", "ScheduleAnyway"})
 NODE_POLICIES = frozenset({"Honor", "Ignore"})
 PORT_MAX = 65535
 WEIGHT_MAX = 100
+
+_STANDARD_RESOURCES = frozenset({"cpu", "memory", "ephemeral-storage"})
 
 
 def validate_spec(spec: PodSpec) -> list[Problem]:
@@ -132,26 +135,52 @@ def _container(container: Container, where: str) -> Iterator[Problem]:
         yield from _requirements(container.resources, f"{where}.resources")
 
 
+def amounts_are_right(containers: list[Container] | None) -> bool:
+    """Whether these containers ask for nothing that `validate_spec` would refuse."""
+    for container in containers or ():
+        resources = container.resources
+        if resources is None or _asks_plainly(resources):
+            continue
+        if [*_requirements(resources, "")]:
+            return False
+    return True
+
+
+def _asks_plainly(resources: ResourceRequirements) -> bool:
+    """Whether it says nothing but right amounts of the usual resources, as most of them do."""
+    requests = resources.requests or {}
+    if resources.limits or not requests.keys() <= _STANDARD_RESOURCES:
+        return False
+    try:
+        return min(map(parse_quantity, requests.values()), default=0) >= 0
+    except QuantityError:
+        return False
+
+
 def _requirements(resources: ResourceRequirements, where: str) -> Iterator[Problem]:
+    limits, requests = resources.limits or {}, resources.requests or {}
     broken = [
-        *validate_resources(resources.limits, f"{where}.limits"),
-        *validate_resources(resources.requests, f"{where}.requests"),
+        *validate_resources(limits, f"{where}.limits"),
+        *validate_resources(requests, f"{where}.requests"),
     ]
     yield from broken
-    for name in {**(resources.limits or {}), **(resources.requests or {})}:
-        if "/" not in name and name not in ("cpu", "memory", "ephemeral-storage"):
+    special = [name for name in {**limits, **requests} if name not in _STANDARD_RESOURCES]
+    for name in special:
+        if "/" not in name:
             if not is_hugepages(name):
                 text = "must be a standard resource type or fully qualified"
                 yield invalid(where, name, text)
         elif problem := label_key_problem(name):
             yield invalid(where, name, problem)
-    if not broken:
-        yield from _requests_within_limits(resources, where)
+    # Requests of cpu and the like may be anything where there is no limit.
+    if (limits or special) and not broken:
+        yield from _requests_within_limits(limits, requests, where)
 
 
-def _requests_within_limits(resources: ResourceRequirements, where: str) -> Iterator[Problem]:
-    limits = resources.limits or {}
-    for name, amount in (resources.requests or {}).items():
+def _requests_within_limits(
+    limits: Resources, requests: Resources, where: str
+) -> Iterator[Problem]:
+    for name, amount in requests.items():
         whole = is_extended(name) or is_hugepages(name)
         if name in limits:
             request, limit = parse_quantity(amount), parse_quantity(limits[name])

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
+from stowplan.objects.api import Patch
 from stowplan.objects.base import Condition
 from stowplan.objects.pod import Pod, PodStatus
 
@@ -35,15 +36,22 @@ _TEXT_FIELDS = {
 }
 
 
-def patch_status(pod: Pod, body: Any) -> PodStatus | None:
-    """The status after a strategic merge patch, or None when the patch is of another kind."""
+def status_patch(pod: Pod, request: Patch) -> dict[str, Any] | None:
+    """What a strategic patch of the status says; None if it says more, or is of another type."""
+    if request.subresource != "status" or request.patch_type != "strategic":
+        return None
+    body = request.body
     if not isinstance(body, dict) or not body.keys() <= _BODY_KEYS:
         return None
-    if "metadata" in body and not _is_about(pod, body["metadata"]):
+    # It may name this very pod, and changes nothing of its metadata.
+    if "metadata" in body and body["metadata"] != {"uid": pod.metadata.uid}:
         return None
     patch = body.get("status")
-    if not isinstance(patch, dict):
-        return None
+    return patch if isinstance(patch, dict) else None
+
+
+def merge_status(status: PodStatus, patch: dict[str, Any]) -> PodStatus | None:
+    """The status after the patch, or None when the patch is of another kind."""
     changes: dict[str, Any] = {}
     for key, value in patch.items():
         field = _TEXT_FIELDS.get(key)
@@ -52,7 +60,7 @@ def patch_status(pod: Pod, body: Any) -> PodStatus | None:
                 return None
             changes[field] = value
         elif key == "conditions":
-            conditions = _merge_conditions(pod.status.conditions, value)
+            conditions = _merge_conditions(status.conditions, value)
             if conditions is None:
                 return None
             changes["conditions"] = conditions
@@ -62,12 +70,7 @@ def patch_status(pod: Pod, body: Any) -> PodStatus | None:
             changes["nominated_node_name"] = value or ""
         elif key != "$setElementOrder/conditions":
             return None
-    return replace(pod.status, **changes)
-
-
-def _is_about(pod: Pod, metadata: Any) -> bool:
-    """Whether a patch names this very pod and changes nothing of its metadata."""
-    return isinstance(metadata, dict) and metadata == {"uid": pod.metadata.uid}
+    return replace(status, **changes)
 
 
 def _merge_conditions(conditions: list[Condition] | None, patches: Any) -> list[Condition] | None:

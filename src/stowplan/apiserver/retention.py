@@ -7,11 +7,15 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
+from itertools import repeat
+from operator import attrgetter
 
 from stowplan.objects.base import KubeObject, ObjectMeta
 
 EVENT_LIFE_S = 3600.0
 EVENTS_MAX = 50_000
+
+_metadata = attrgetter("metadata")
 
 
 class EventRetention:
@@ -37,5 +41,4 @@ class EventRetention:
 
     def keep_all(self, events: Iterable[KubeObject], now_s: float) -> None:
         """Remember new ones, for which there is room."""
-        expires_s = now_s + EVENT_LIFE_S
-        self._kept.extend([(expires_s, event.metadata) for event in events])
+        self._kept.extend(zip(repeat(now_s + EVENT_LIFE_S), map(_metadata, events)))

@@ -1,15 +1,15 @@
 """Which objects a list or a watch is about: namespace, label selector and field selector.
 
-`predicate` turns the options of a request into one function, made once and called for every
-object and every event; None means "all of them" and costs nothing.  The fields are those that
-Kubernetes can select by, as far as the structs hold them.
+`predicate` turns the options of a request into one test, made once and asked of every object and
+every event; None means "all of them" and costs nothing.  The fields are those that Kubernetes can
+select by, as far as the structs hold them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from operator import attrgetter
-from typing import Any
+from typing import Any, Protocol
 
 from stowplan.cluster.port import ListOptions
 from stowplan.errors import BadRequest
@@ -18,11 +18,21 @@ from stowplan.objects.kinds import EVENT, NAMESPACE, NODE, POD, Kind
 from stowplan.objects.labels import SelectorError
 from stowplan.objects.selector_text import parse_selector
 
-Predicate = Callable[[Any], bool]
+Test = Callable[[Any], bool]
 Getter = Callable[[Any], Any]
 
 _NO_LABELS: dict[str, str] = {}
 _NO_REFERENCE = ObjectReference()
+
+
+class Predicate(Protocol):
+    def __call__(self, thing: Any) -> bool:
+        """Whether the object is selected."""
+        ...
+
+    def takes_all(self, things: Iterable[Any]) -> bool:
+        """Whether each of them is."""
+        ...
 
 
 def _word(value: bool) -> str:
@@ -75,8 +85,8 @@ _FIELDS: dict[Kind, dict[str, Getter]] = {
 
 
 def predicate(kind: Kind, options: ListOptions) -> Predicate | None:
-    """A function that says whether an object is selected, or None when every one is."""
-    tests: list[Predicate] = []
+    """What says whether an object is selected, or None when every one is."""
+    tests: list[Test] = []
     if options.namespace and kind.namespaced:
         tests.append(_in_namespace(options.namespace))
     if options.field_selector:
@@ -85,9 +95,9 @@ def predicate(kind: Kind, options: ListOptions) -> Predicate | None:
         tests.append(_label_test(options.label_selector))
     if not tests:
         return None
-    if len(tests) == 1:
+    if len(tests) == 1 and isinstance(tests[0], _NoneOf):
         return tests[0]
-    return lambda thing: all(test(thing) for test in tests)
+    return _Each(tests)
 
 
 def parse_field_selector(text: str) -> list[tuple[str, str, str]]:
@@ -128,14 +138,14 @@ def _unescape(value: str) -> str:
     return value
 
 
-def _field_tests(kind: Kind, text: str) -> list[Predicate]:
+def _field_tests(kind: Kind, text: str) -> list[Test]:
     """One test per field: what it must be, and what it must not be."""
     wanted: dict[str, set[str]] = {}
     unwanted: dict[str, set[str]] = {}
     for field, operator, value in parse_field_selector(text):
         (wanted if operator == "=" else unwanted).setdefault(field, set()).add(value)
     getters = _COMMON | _FIELDS.get(kind, {})
-    tests = []
+    tests: list[Test] = []
     for field in [*wanted, *unwanted]:
         if field not in getters:
             raise BadRequest(
@@ -146,7 +156,7 @@ def _field_tests(kind: Kind, text: str) -> list[Predicate]:
         # Two different values at once: nothing is both.
         tests.append(_is_one(getters[field], values) if len(values) == 1 else _never)
     for field, values in unwanted.items():
-        tests.append(_is_none_of(getters[field], frozenset(values)))
+        tests.append(_NoneOf(getters[field], frozenset(values)))
     return tests
 
 
@@ -154,23 +164,47 @@ def _never(_: Any) -> bool:
     return False
 
 
-def _is_one(getter: Getter, values: set[str]) -> Predicate:
+def _is_one(getter: Getter, values: set[str]) -> Test:
     (wanted,) = values
     return lambda thing: getter(thing) == wanted
 
 
-def _is_none_of(getter: Getter, values: frozenset[str]) -> Predicate:
-    return lambda thing: getter(thing) not in values
+class _NoneOf:
+    """A field that has none of these values: how schedulers leave out pods that have ended.
+
+    They ask it of every change of every pod, so many are asked without a step in Python for each.
+    """
+
+    def __init__(self, getter: Getter, values: frozenset[str]) -> None:
+        self._getter = getter
+        self._values = values
+
+    def __call__(self, thing: Any) -> bool:
+        return self._getter(thing) not in self._values
+
+    def takes_all(self, things: Iterable[Any]) -> bool:
+        return self._values.isdisjoint(map(self._getter, things))
 
 
-def _in_namespace(namespace: str) -> Predicate:
+class _Each:
+    def __init__(self, tests: list[Test]) -> None:
+        self._tests = tests
+
+    def __call__(self, thing: Any) -> bool:
+        return all(test(thing) for test in self._tests)
+
+    def takes_all(self, things: Iterable[Any]) -> bool:
+        return all(map(self, things))
+
+
+def _in_namespace(namespace: str) -> Test:
     def test(thing: KubeObject) -> bool:
         return thing.metadata.namespace == namespace
 
     return test
 
 
-def _label_test(text: str) -> Predicate:
+def _label_test(text: str) -> Test:
     try:
         selector = parse_selector(text)
     except SelectorError as error:

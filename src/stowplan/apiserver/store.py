@@ -23,7 +23,7 @@ from stowplan.apiserver.identity import Identity
 from stowplan.apiserver.ledger import Journal, Ledger
 from stowplan.apiserver.selectors import predicate
 from stowplan.apiserver.watches import HISTORY_MAX, Change, Rest, Seen, Watcher
-from stowplan.apiserver.writes import Writer, view
+from stowplan.apiserver.writes import Writer, one_by_one, view
 from stowplan.clock import Clock
 from stowplan.cluster.port import Answer, Done, ListOptions, ListResult, Watch, WatchHandlers
 from stowplan.errors import ApiError
@@ -64,10 +64,14 @@ class Store:
             Bind: self._writer.binder.bind,
         }
         self._bulk_handlers: dict[type, Callable[[Any], Sequence[Answer]]] = {
+            Get: partial(one_by_one, self._get),
             Create: self._writer.create_all,
+            Update: partial(one_by_one, self._writer.update),
+            Patch: self._writer.patch_all,
+            Delete: self._writer.delete_all,
             Bind: self._writer.binder.bind_all,
         }
-        """For many requests of one sort, if that costs less than one by one."""
+        """For many requests of one type."""
         if journal is not None:
             for kind, thing, rest in journal.load():
                 self._ledger.restore(kind, thing, rest)
@@ -104,12 +108,9 @@ class Store:
         answers: list[Answer] = []
         with ledger.batch():
             for type_, alike in groupby(requests, type):
-                run, many = [*alike], self._bulk_handlers.get(type_)
-                if many is not None:
-                    ledger.answers.append((partial(_hear_all, answers, len(run)), many(run)))
-                    continue
-                for request in run:
-                    self.call(request, answers.append)
+                run = [*alike]
+                told = self._bulk_handlers[type_](run)
+                ledger.answers.append((partial(_hear_all, answers, len(run)), told))
             ledger.answers.append((lambda _: done(answers), None))
 
     def list(
@@ -141,6 +142,11 @@ class Store:
         """The answer as a value, or raised.  Inside a batch it is not durable before the end."""
         self._ledger.note_unanswered()
         return self._handlers[type(request)](request)
+
+    def execute_all(self, requests: Sequence[Request]) -> Sequence[Answer]:
+        """As `execute`, for requests of one type: the answers, the errors included."""
+        self._ledger.note_unanswered()
+        return self._bulk_handlers[type(requests[0])](requests)
 
     def execute_whole(self, request: Request) -> tuple[KubeObject | None, Rest]:
         """As `execute`, with the rest of the object beside it."""

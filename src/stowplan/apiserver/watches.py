@@ -15,6 +15,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 from msgspec.structs import replace
@@ -28,6 +29,9 @@ from stowplan.objects.kinds import Kind
 log = logging.getLogger(__name__)
 
 HISTORY_MAX = 10_000
+
+_object = attrgetter("object")
+_previous = attrgetter("previous")
 
 Rest = Any
 """What `objects.codec` keeps of an object beside its struct."""
@@ -157,12 +161,8 @@ class WatchHub:
 
 def _translate(selects: Predicate, changes: list[Change]) -> list[Change]:
     """The changes as a watcher sees them that only knows what `selects` lets through."""
-    for change in changes:
-        if not selects(change.object):
-            break
-        if change.type == "MODIFIED" and not selects(change.previous):
-            break
-    else:
+    before = filter(None, map(_previous, changes))
+    if selects.takes_all(map(_object, changes)) and selects.takes_all(before):
         return changes  # As nearly always.
     translated = []
     for change in changes:

@@ -7,7 +7,8 @@ and conditions stay structs all the way; PUT, other patches and bodies of JSON d
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -32,6 +33,7 @@ from stowplan.apiserver.defaults import (
 )
 from stowplan.apiserver.deletion import may_go, plan_deletion
 from stowplan.apiserver.event_writes import create_events
+from stowplan.apiserver.evictions import delete_pods, patch_statuses
 from stowplan.apiserver.garbage import FOREGROUND, Garbage
 from stowplan.apiserver.identity import GENERATED_NAME_BASE_MAX, Identity
 from stowplan.apiserver.ledger import NOBODY, Ledger, Table
@@ -39,7 +41,7 @@ from stowplan.apiserver.owners import Ref
 from stowplan.apiserver.patch import apply_patch
 from stowplan.apiserver.pod_update import validate_pod_update
 from stowplan.apiserver.pod_validation import validate_spec, validate_template
-from stowplan.apiserver.pod_writes import patch_status
+from stowplan.apiserver.pod_writes import merge_status, status_patch
 from stowplan.apiserver.retention import EventRetention
 from stowplan.apiserver.served import with_defaults
 from stowplan.apiserver.updates import merge_update
@@ -135,14 +137,7 @@ class Writer:
         )
         if events is not None:
             return events
-        now = self._identity.now()
-        told: list[Answer] = []
-        for request in requests:
-            try:
-                told.append(self._create(request, now))
-            except ApiError as error:
-                told.append(error)
-        return told
+        return one_by_one(partial(self._create, now=self._identity.now()), requests)
 
     def _create(self, request: Create, now: str) -> KubeObject:
         kind, thing, rest = request.kind, request.body, None
@@ -265,14 +260,19 @@ class Writer:
 
     def patch(self, request: Patch) -> KubeObject:
         table, old = self._require(request.kind, request.namespace, request.name)
-        quick = request.subresource == "status" and request.patch_type == "strategic"
-        if quick and isinstance(old, Pod):
-            status = patch_status(old, request.body)
+        if isinstance(old, Pod):
+            patch = status_patch(old, request)
+            status = None if patch is None else merge_status(old.status, patch)
             if status is not None:
                 return self._write_status(old, status)
         current = view(table.kind, old, table.rest(old.namespace, old.name))
         body = apply_patch(request.patch_type, table.kind.name, current, request.body)
         return self._replace(table, old, current, body, request.subresource)
+
+    def patch_all(self, requests: Sequence[Patch]) -> Sequence[Answer]:
+        """For each of them the object as it is then, or why it was not patched."""
+        pods = patch_statuses(requests, self._ledger)
+        return one_by_one(self.patch, requests) if pods is None else pods
 
     def _write_status(self, old: Pod, status: Any) -> Pod:
         if status == old.status:
@@ -381,15 +381,18 @@ class Writer:
             return answer
         return self._delete(table, old, request.grace_period_seconds)
 
+    def delete_all(self, requests: Sequence[Delete]) -> Sequence[Answer]:
+        """For each of them the last state of the object, or why it was not deleted."""
+        pods = delete_pods(requests, self._ledger, self._garbage, self._identity.now_s())
+        return one_by_one(self.delete, requests) if pods is None else pods
+
     def _delete(self, table: Table, old: KubeObject, grace_s: int | None) -> KubeObject:
-        plan = plan_deletion(old, grace_s, self._identity.now_s())
-        if plan.gone:
-            return self._remove(table, old, plan.meta)
-        if plan.meta is old.metadata:
+        meta, gone = plan_deletion(old, grace_s, self._identity.now_s())
+        if gone:
+            return self._remove(table, old, meta)
+        if meta is old.metadata:
             return old
-        new = replace(
-            old, metadata=replace(plan.meta, resource_version=self._ledger.next_version())
-        )
+        new = replace(old, metadata=replace(meta, resource_version=self._ledger.next_version()))
         rest = table.rest(new.metadata.namespace, new.metadata.name)
         self._ledger.write(table, "MODIFIED", old, new, rest)
         return new
@@ -483,10 +486,23 @@ class Writer:
 
     def _require(self, kind: Kind, namespace: str, name: str) -> tuple[Table, KubeObject]:
         table = self._ledger.tables[kind.struct]
-        thing = table.find(namespace if kind.namespaced else "", name)
+        thing = table.objects.get(namespace if kind.namespaced else "", NOBODY).get(name)
         if thing is None:
             raise answers.not_found(kind, name)
         return table, thing
+
+
+def one_by_one(
+    act: Callable[[Any], KubeObject | None], requests: Iterable[Any]
+) -> Sequence[Answer]:
+    """What comes of each of them, the errors included."""
+    told: list[Answer] = []
+    for request in requests:
+        try:
+            told.append(act(request))
+        except ApiError as error:
+            told.append(error)
+    return told
 
 
 def _object_problems(kind: Kind, thing: KubeObject) -> list[answers.Problem]:

@@ -3,32 +3,32 @@
 Our scheduler runs in this process, under a name of its own so that the cluster's scheduler leaves
 the pods alone, and talks to the API server over HTTP.  Nodes and pods are real objects there, for
 machines that do not exist: take a test cluster (an API server and etcd are enough).  What was
-created is removed in the end.
+created is removed in the end, also when the run fails or is interrupted.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
+from dataclasses import replace
 from random import Random
 from typing import Any
 
 from stowplan.bench.alone import chosen_workload
+from stowplan.bench.clearing import Clearing
 from stowplan.bench.engine import LoopTime
 from stowplan.bench.language import Workload
 from stowplan.bench.measure import AttemptTimes, Meter
 from stowplan.bench.memory_use import peak_rss_mib, reset_peak
 from stowplan.bench.results import Result
-from stowplan.bench.run import Options, Performance, connect, scheduler_config
+from stowplan.bench.run import Options, Performance, Scheduler, connect, scheduler_config
 from stowplan.bench.run import show_progress as show
-from stowplan.bench.stage import Stage, Steps
+from stowplan.bench.stage import Stage
 from stowplan.bench.start import is_start
 from stowplan.cluster.client import KubernetesClient
 from stowplan.cluster.kubeconfig import Connection, load_connection
 from stowplan.config import API_VERSION, KIND
-from stowplan.errors import ApiError, InputError
-from stowplan.objects.api import Delete, Update
-from stowplan.objects.kinds import NAMESPACE, NODE, POD
+from stowplan.errors import InputError
 from stowplan.runtime.memory import tune_collector
 
 SCHEDULER = "stowplan-bench"
@@ -71,11 +71,12 @@ async def _perform(workload: Workload, connection: Connection, options: Options)
     stage.at_rest = scheduler.confirmed
     show(engine, meter, performance, options)
     try:
-        with performance.watching_pauses():
-            performance.start()
-            await engine.go_on(lambda: performance.finished)
-        scheduler.driver.close()
-        await _clean_up(stage, engine)
+        try:
+            with performance.watching_pauses():
+                performance.start()
+                await engine.go_on(lambda: performance.finished)
+        finally:
+            await _clean_up(stage, scheduler, engine, options)
     finally:
         for client in clients:
             await client.close()
@@ -86,41 +87,13 @@ async def _perform(workload: Workload, connection: Connection, options: Options)
     return result
 
 
-async def _clean_up(stage: Stage, engine: LoopTime) -> None:
+async def _clean_up(stage: Stage, scheduler: Scheduler, engine: LoopTime, options: Options) -> None:
+    """Nobody else does anything by then, nor is anything under way that could fail for it."""
+    stage.abandoned = True
+    scheduler.driver.close()
+    scheduler.recorder.forget_pending()
+    await engine.go_on(lambda: not scheduler.recorder.pending)
     outcome: list[Exception | None] = []
-    stage.play(_remove(stage), outcome.append)
+    cleaner = replace(stage, abandoned=False)
+    cleaner.play(Clearing(cleaner, options.progress).steps(), outcome.append)
     await engine.go_on(lambda: bool(outcome))
-
-
-def _remove(stage: Stage) -> Steps[None]:
-    """Pods first: a namespace takes its time, and without a kubelet bound pods would stay."""
-    for kind, name in stage.created:
-        if kind is NAMESPACE:
-            pods = yield from stage.list_pods(name, {})
-            for pod in pods:
-                request = Delete(POD, name, pod.name, grace_period_seconds=0)
-                yield from _quietly(stage, request)
-    # Nodes last: whatever is on them is gone by then.
-    order = sorted(stage.created, key=lambda thing: thing[0] is NODE)
-    for kind, name in order:
-        yield from _quietly(stage, Delete(kind, "", name))
-        if kind is NAMESPACE:
-            yield from _quietly(stage, _finalized(name))
-
-
-def _finalized(namespace: str) -> Update:
-    """It is empty; where no controller runs nobody else would let it go."""
-    body = {
-        "apiVersion": "v1",
-        "kind": "Namespace",
-        "metadata": {"name": namespace},
-        "spec": {"finalizers": []},
-    }
-    return Update(NAMESPACE, "", namespace, body, "finalize")
-
-
-def _quietly(stage: Stage, request: Delete | Update) -> Steps[None]:
-    try:
-        yield from stage.ask(request)
-    except ApiError:
-        return

@@ -25,8 +25,7 @@ _ROOT = "stowplan/"
 _PHASES: dict[tuple[str, str], str] = {
     ("apiserver/", ""): "api server",
     ("cluster/", ""): "informers",
-    ("runtime/driver.py", "_put"): "informers",
-    ("runtime/driver.py", "_on_delete"): "informers",
+    ("runtime/driver.py", "_put_all"): "informers",
     ("runtime/driver.py", ""): "driver",
     ("runtime/event_recorder.py", ""): "events",
     ("runtime/embedded.py", ""): "driver",

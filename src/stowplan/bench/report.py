@@ -36,6 +36,9 @@ TITLES = (
     "MIB",
 )
 
+DISPENSABLE = ("KUBE-SCHEDULER", "KEPT", "PODS/CPU-S", "MIB", "INIT", "P50 MS", "GOAL", "NODES")
+"""Columns to do without where a terminal is too narrow, the least important first."""
+
 LEGEND = (
     "PODS/S: from the first pod created to the last binding confirmed, by the clock on the wall.",
     "PODS/CPU-S: the same by the processor's clock, which does not see who else is working.",

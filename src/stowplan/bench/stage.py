@@ -32,7 +32,8 @@ Steps = Generator[float, None, _T]
 WORKERS_MAX = 30
 """Requests in flight for the pods of one op, as upstream's creators."""
 POLL_S = 0.001
-WAIT_S_MAX = 600.0
+STALLED_S_MAX = 60.0
+"""The rest is waited for while one pod after another finds its node, and so long after the last."""
 NAMES_SHOWN = 3
 
 _SHOWN = frozenset({"ADDED", "MODIFIED"})
@@ -102,6 +103,8 @@ class Stage:
     tally: PodTally = field(default_factory=PodTally)
     ended: bool = False
     """The workload is over: background ops stop."""
+    abandoned: bool = False
+    """Nothing goes on: somebody interrupted it."""
     failure: Exception | None = None
     """What went wrong in the background."""
     node_count: int = 0
@@ -132,6 +135,8 @@ class Stage:
         """Run these steps, among everything else that goes on."""
 
         def step() -> None:
+            if self.abandoned:
+                return
             try:
                 pause_s = next(steps)
             except StopIteration:
@@ -209,15 +214,18 @@ class Stage:
 
     def wait(self, holds: Callable[[], bool], left: Callable[[], list[str]]) -> Steps[None]:
         """Until it holds; `left` names the pods that are missing, for the complaint."""
-        started_s = self.clock.now()
+        started_s = moved_s = self.clock.now()
+        settled_count = len(self.tally.settled)
         while not holds():
             if self.failure is not None:
                 raise self.failure
-            waited_s = self.clock.now() - started_s
-            if waited_s > WAIT_S_MAX:
-                raise self._too_long(left())
+            now_s = self.clock.now()
+            if settled_count != len(self.tally.settled):
+                settled_count, moved_s = len(self.tally.settled), now_s
+            if now_s - moved_s > STALLED_S_MAX:
+                raise self._stalled(left())
             # The longer it takes, the less a moment matters: a thousandth of it, at most.
-            yield max(POLL_S, waited_s / 1000)
+            yield max(POLL_S, (now_s - started_s) / 1000)
 
     def wait_placed(self, uids: Sequence[str]) -> Steps[None]:
         """Until all of these pods have their nodes."""
@@ -236,11 +244,12 @@ class Stage:
 
         yield from self.wait(all_settled, left)
 
-    def _too_long(self, keys: list[str]) -> StowplanError:
+    def _stalled(self, keys: list[str]) -> StowplanError:
+        count = f"{len(keys)} pod is" if len(keys) == 1 else f"{len(keys)} pods are"
         shown = ", ".join(keys[:NAMES_SHOWN])
         why = self.explain(keys[0]) if keys else ""
         return StowplanError(
-            f"{len(keys)} pods are still without a node after {WAIT_S_MAX:.0f} s: {shown}",
+            f"{count} without a node, and none found one in {STALLED_S_MAX:.0f} s: {shown}",
             hint=f"the first one: {why}" if why else "",
         )
 

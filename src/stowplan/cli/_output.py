@@ -28,11 +28,15 @@ class Column:
 
 
 def print_table(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
-    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-    title, *lines = table_lines(columns, rows, width)
+    title, *lines = table_lines(columns, rows, terminal_width())
     click.secho(title, bold=True)
     for line in lines:
         click.echo(line)
+
+
+def terminal_width() -> int | None:
+    """None where the output goes elsewhere: a file has room."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
 def table_lines(

@@ -145,6 +145,8 @@ def _run(requests: list[dict[str, Any]], settings: dict[str, Any]) -> list[Any]:
         try:
             results.append(perform(request, Options(progress=progress.show, sampler=sampler)))
         finally:
+            # An interrupted run has not stopped it, and its signal would end the process.
+            sampler.stop()
             progress.end()
         if settings["profile"]:
             _write_profile(settings["profile"], sampler, request["workload"])
@@ -173,7 +175,7 @@ def _report(results: list[Any], settings: dict[str, Any]) -> None:
     if settings["output"] == "json":
         click.echo(to_json(results))
         return
-    _print(report.TITLES, [report.row(result) for result in results])
+    _print(report.TITLES, [report.row(result) for result in results], report.DISPENSABLE)
     starts = [report.start_row(result) for result in results if "first_bind_s" in result]
     if starts:
         click.echo()
@@ -220,14 +222,26 @@ def _print_comparison(results: list[Any], before: dict[str, Any], *, err: bool) 
     click.echo("Above 1 is better, in every column.", err=err)
 
 
-def _print(titles: Any, rows: Any, *, err: bool = False) -> None:
-    """Names to the left, numbers to the right."""
-    from stowplan.cli._output import Column, table_lines
+def _print(titles: Any, rows: Any, dispensable: Any = (), *, err: bool = False) -> None:
+    """Names to the left, numbers to the right; on a terminal without what it has no room for."""
+    from stowplan.cli._output import Column, table_lines, terminal_width
 
     named = ("WORKLOAD", "START", "PHASE", "PLUGIN", "LABELS", "PARAMS")
     columns = [Column(title, right=title not in named) for title in titles]
-    for number, line in enumerate(table_lines(columns, rows)):
+    lines = list(table_lines(columns, rows))
+    width = terminal_width()
+    left_out = []
+    for title in dispensable:
+        if width is None or max(map(len, lines)) <= width:
+            break
+        at = [column.title for column in columns].index(title)
+        left_out.append(columns.pop(at).title)
+        rows = [[*row[:at], *row[at + 1 :]] for row in rows]
+        lines = list(table_lines(columns, rows))
+    for number, line in enumerate(lines):
         click.secho(line, bold=number == 0, err=err)
+    if left_out:
+        click.echo(f"No room for {', '.join(left_out)}: take a wider terminal, or -o json.")
 
 
 def _list(known: list[Workload], *, own: bool) -> None:

@@ -1,43 +1,33 @@
-"""All objects of one kind as last seen, and a callback for each change: add, update, delete.
+"""All objects of one kind as last seen, and what has changed: added, updated, deleted.
 
 Nothing is missed and nothing is told twice, whatever happens to the watch: a new list is compared
 with what is known (an object that was deleted and made again in between, same name but another
 uid, is a delete and an add), and events at or below the version already reached are dropped.
 
-The callbacks run inside the answer of the cluster: they append to an inbox and return.
-`runtime` makes one informer per kind and starts scheduling when all are `synced`.
+Changes that come together are told together.  The callback runs inside the answer of the cluster:
+it puts them into an inbox and returns.  `runtime` makes one informer per kind and starts
+scheduling when all are `synced`.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from random import Random
 
 from stowplan.clock import Clock
 from stowplan.cluster.port import Cluster, ListOptions, WatchEvent
 from stowplan.cluster.reflector import CallLater, Reflector
 from stowplan.objects.base import KubeObject
+from stowplan.objects.changes import Added, Change, Deleted, Updated
 from stowplan.objects.kinds import Kind
 
 Objects = list[KubeObject]
+Changes = list[Change]
 
 
-def _ignore(*_: object) -> None:
+def _ignore() -> None:
     return None
-
-
-@dataclass(frozen=True, slots=True)
-class InformerHandlers:
-    on_add: Callable[[KubeObject], None] = _ignore
-    on_update: Callable[[KubeObject, KubeObject], None] = _ignore
-    """The object before and after."""
-    on_delete: Callable[[KubeObject, bool], None] = _ignore
-    """The last state, and whether it is the final one; when the deletion itself was missed it is
-    only the last that was seen."""
-    on_synced: Callable[[], None] = _ignore
-    """Once, when the first list is in; it may have been empty."""
 
 
 class Informer:
@@ -45,19 +35,21 @@ class Informer:
         self,
         cluster: Cluster,
         kind: Kind,
-        handlers: InformerHandlers,
+        on_changes: Callable[[Changes], None],
         *,
+        on_synced: Callable[[], None] = _ignore,
         options: ListOptions | None = None,
         clock: Clock,
         call_later: CallLater,
         random: Random,
     ) -> None:
+        """`on_synced` runs once, when the first list is in; it may have been empty."""
         self.kind = kind
         self.synced = False
-        """The first list is in, and its callbacks have run."""
-        self._handlers = handlers
+        """The first list is in, and its changes have been told."""
+        self._on_changes = on_changes
+        self._on_synced = on_synced
         self._objects: defaultdict[str, dict[str, KubeObject]] = defaultdict(dict)
-        self._stopped = False
         self._version = 0
         """The highest version seen; versions of one kind come in order."""
         self._reflector = Reflector(
@@ -74,7 +66,6 @@ class Informer:
         self._reflector.start()
 
     def stop(self) -> None:
-        self._stopped = True
         self._reflector.stop()
 
     def get(self, key: str) -> KubeObject | None:
@@ -96,59 +87,62 @@ class Informer:
         """Take `items` as all there is; called by the reflector."""
         self._version = _number(resource_version)
         listed = {(thing.metadata.namespace, thing.metadata.name) for thing in items}
+        changes: Changes = []
         for known in [*self._all()]:
             meta = known.metadata
             if (meta.namespace, meta.name) not in listed:
                 self._remove(known)
-                self._handlers.on_delete(known, False)
-        for thing in items:
-            self._set(thing)
+                changes.append(Deleted(known))
+        self._take([WatchEvent("ADDED", thing, resource_version) for thing in items], changes)
+        if changes:
+            self._on_changes(changes)
         if not self.synced:
             self.synced = True
-            self._handlers.on_synced()
+            self._on_synced()
 
     def apply(self, events: Sequence[WatchEvent]) -> None:
         """Take these changes; called by the reflector."""
+        reached = self._version
+        if _number(events[0].resource_version) <= reached:
+            events = [event for event in events if _is_news(event, reached)]
+            if not events:
+                return
+        changes: Changes = []
+        self._take(events, changes)
+        # Before they are told: if that fails, they are not told again.
+        self._version = _number(events[-1].resource_version)
+        if changes:
+            self._on_changes(changes)
+
+    def _take(self, events: Sequence[WatchEvent], changes: Changes) -> None:
+        """Note what the events say, and add to `changes` what that changes."""
+        objects = self._objects
         for event in events:
-            if self._stopped:
-                return  # By a callback.
-            text = event.resource_version
-            version = int(text) if text.isdecimal() else 0
-            if version <= self._version and version > 0:
-                continue
-            # Before the callbacks: if one fails, the event is not told again.
-            self._version = version
-            type_ = event.type
+            type_, thing = event.type, event.object
             if type_ == "ADDED" or type_ == "MODIFIED":
-                self._set(event.object)
+                meta = thing.metadata
+                name, names = meta.name, objects[meta.namespace]
+                known = names.get(name)
+                names[name] = thing
+                if known is None:
+                    changes.append(Added(thing))
+                    continue
+                before = known.metadata
+                if before.uid != meta.uid:
+                    changes += (Deleted(known), Added(thing))
+                elif before.resource_version != meta.resource_version:
+                    changes.append(Updated(known, thing))
             elif type_ == "DELETED":
-                self._delete(event.object)
+                self._delete(thing, changes)
 
-    def _set(self, thing: KubeObject) -> None:
-        meta = thing.metadata
-        name, names = meta.name, self._objects[meta.namespace]
-        known = names.get(name)
-        names[name] = thing
-        if known is None:
-            self._handlers.on_add(thing)
-            return
-        before = known.metadata
-        if before.uid != meta.uid:
-            self._handlers.on_delete(known, False)
-            self._handlers.on_add(thing)
-        elif before.resource_version != meta.resource_version:
-            self._handlers.on_update(known, thing)
-
-    def _delete(self, thing: KubeObject) -> None:
+    def _delete(self, thing: KubeObject, changes: Changes) -> None:
         meta = thing.metadata
         known = self._objects.get(meta.namespace, {}).get(meta.name)
         if known is None:
             return
         self._remove(known)
-        if known.metadata.uid == meta.uid:
-            self._handlers.on_delete(thing, True)
-        else:
-            self._handlers.on_delete(known, False)
+        # Of another one of its name, only the last state that was seen is known.
+        changes.append(Deleted(thing if known.metadata.uid == meta.uid else known))
 
     def _remove(self, thing: KubeObject) -> None:
         meta = thing.metadata
@@ -161,3 +155,9 @@ class Informer:
 def _number(version: str) -> int:
     """The version as a number; 0 for a server whose versions are not numbers."""
     return int(version) if version.isdecimal() else 0
+
+
+def _is_news(event: WatchEvent, reached: int) -> bool:
+    """Always, for a server whose versions are not numbers."""
+    version = _number(event.resource_version)
+    return version > reached or version == 0

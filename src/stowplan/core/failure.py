@@ -116,7 +116,7 @@ class FailureHandler:
             victims,
             machine.waiting,
             machine.in_pre_bind,
-            lambda: machine.now_s,
+            machine.stepper,
             machine.random,
             self._record_victim,
             plugin.preempting if plugin is not None else {},

@@ -12,25 +12,9 @@ from stowplan.core.extender import CallExtender, ExtenderAnswer
 from stowplan.errors import ApiError
 from stowplan.objects.api import Request
 from stowplan.objects.base import KubeObject
+from stowplan.objects.changes import Added, Deleted, Updated
 from stowplan.objects.coordination import Lease
 from stowplan.objects.pod import Pod
-
-
-class Added(Struct, frozen=True):
-    """An informer saw an object for the first time."""
-
-    object: KubeObject
-
-
-class Updated(Struct, frozen=True):
-    old: KubeObject
-    new: KubeObject
-
-
-class Deleted(Struct, frozen=True):
-    """An object is gone.  `object` may be an old state of it, when the watch missed the end."""
-
-    object: KubeObject
 
 
 class Answered(Struct, frozen=True):
@@ -90,3 +74,19 @@ class RecordEvent(Struct, frozen=True):
 
 
 Effect = Call | AskExtender | RecordEvent
+
+__all__ = [
+    "Added",
+    "Answered",
+    "AskExtender",
+    "Call",
+    "Deleted",
+    "Effect",
+    "Event",
+    "Reconfigure",
+    "RecordEvent",
+    "ScheduleNext",
+    "Stop",
+    "Tick",
+    "Updated",
+]

@@ -28,8 +28,8 @@ FIRST_DELAY_S = 0.01
 DELAY_FACTOR = 5
 JITTER = 0.1
 
-_RETRIED_CODES = frozenset({409, 500, 503})
 _NO_CONNECTION = 0
+_RETRIED_CODES = frozenset({409, 500, 503, _NO_CONNECTION})
 
 
 class StatusChange(Struct, frozen=True):
@@ -62,16 +62,25 @@ def patch_status(
     patch = status_patch(pod, change, now_s)
     if patch is None:
         return None
+    answer = yield patch
+    return (yield from retried(patch, answer, random)) if isinstance(answer, ApiError) else None
+
+
+def retried(
+    patch: Patch, problem: ApiError, random: Random
+) -> Generator[Any, Any, ApiError | None]:
+    """Send a patch that failed again, if that makes sense; what went wrong in the end."""
     delay_s = FIRST_DELAY_S
-    for attempt in range(1, TRIES + 1):
+    for _ in range(TRIES - 1):
+        if problem.code not in _RETRIED_CODES:
+            break
+        yield Sleep(delay_s * (1 + JITTER * random.random()))
         answer = yield patch
         if not isinstance(answer, ApiError):
             return None
-        if attempt == TRIES or answer.code not in _RETRIED_CODES | {_NO_CONNECTION}:
-            return answer
-        yield Sleep(delay_s * (1 + JITTER * random.random()))
+        problem = answer
         delay_s *= DELAY_FACTOR
-    return None
+    return problem
 
 
 def _same(known: Condition, wanted: Condition) -> bool:

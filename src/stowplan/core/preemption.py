@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from stowplan.core.binding import Binding
-from stowplan.core.pod_status import StatusChange, patch_status
-from stowplan.core.steps import Parallel
+from stowplan.core.pod_status import StatusChange, patch_status, retried, status_patch
+from stowplan.core.steps import Parallel, Stepper
 from stowplan.core.waiting import WaitingPods
 from stowplan.errors import ApiError
 from stowplan.framework.plugin import Nominate
@@ -39,7 +39,7 @@ class Preemption(Struct):
     """Those not on their way out already; at least one."""
     waiting: WaitingPods
     in_pre_bind: dict[str, Binding]
-    now: Callable[[], float]
+    stepper: Stepper
     random: Random
     record: Callable[[Pod, str, Pod], None]
     """Tell the victim's owner: (victim, note, preemptor)."""
@@ -78,7 +78,7 @@ def preempt(
 def _clear_nomination(preemption: Preemption, nominee: PodInfo) -> Generator[Any, Any, None]:
     """A failure is not the preemptor's business; upstream only logs it."""
     change = StatusChange(nominate=Nominate(""))
-    yield from patch_status(nominee.pod, change, preemption.now(), preemption.random)
+    yield from patch_status(nominee.pod, change, preemption.stepper.now_s, preemption.random)
 
 
 def _evict(preemption: Preemption, victim: PodInfo) -> Generator[Any, Any, ApiError | None]:
@@ -97,16 +97,22 @@ def _evict(preemption: Preemption, victim: PodInfo) -> Generator[Any, Any, ApiEr
         ),
         observed_generation=victim.pod.metadata.generation,
     )
-    problem = yield from patch_status(
-        victim.pod, StatusChange(condition), preemption.now(), preemption.random
-    )
-    if problem is None:
-        metadata = victim.pod.metadata
-        answer = yield Delete(POD, metadata.namespace, metadata.name)
-        problem = answer if isinstance(answer, ApiError) else None
-    if problem is None:
-        preemption.record(victim.pod, note, preemptor.pod)
-        return None
+    pod = victim.pod
+    patch = status_patch(pod, StatusChange(condition), preemption.stepper.now_s)
+    if patch is not None:
+        answer = yield patch
+        if isinstance(answer, ApiError):
+            problem = yield from retried(patch, answer, preemption.random)
+            if problem is not None:
+                return _unless_gone(problem)
+    answer = yield Delete(POD, pod.metadata.namespace, pod.metadata.name)
+    if isinstance(answer, ApiError):
+        return _unless_gone(answer)
+    preemption.record(pod, note, preemptor.pod)
+    return None
+
+
+def _unless_gone(problem: ApiError) -> ApiError | None:
     return None if problem.code == _NOT_FOUND else problem
 
 

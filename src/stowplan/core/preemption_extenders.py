@@ -55,5 +55,5 @@ def _rebuilt(
             if extender.ignorable:
                 continue
             raise ExtenderFailed(f'expected at least one victim pod on node "{node}"')
-        rebuilt.append(Candidate(node, tuple(pods[uid] for uid in uids), violations))
+        rebuilt.append(Candidate.of(node, tuple(pods[uid] for uid in uids), violations))
     return rebuilt

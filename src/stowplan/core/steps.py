@@ -85,7 +85,10 @@ class Stepper:
                 except StopIteration as stop:
                     finished(stop.value)
                 else:
-                    self._provide(wanted, steps, finished)
+                    if isinstance(wanted, _REQUESTS):
+                        self.ask(wanted, partial(self.resume, steps, finished))
+                    else:
+                        self._provide(wanted, steps, finished)
                 if not ready:
                     break
                 steps, finished, value = ready.popleft()
@@ -140,9 +143,7 @@ class Stepper:
             self._actions.pop(number)()
 
     def _provide(self, wanted: Any, steps: Steps, finished: Finished) -> None:
-        if isinstance(wanted, _REQUESTS):
-            self.ask(wanted, partial(self.resume, steps, finished))
-        elif isinstance(wanted, CallExtender):
+        if isinstance(wanted, CallExtender):
             token = next(self._tokens)
             self.waiting[token] = partial(self.resume, steps, finished)
             self.effects.append(AskExtender(token, wanted))

@@ -92,7 +92,7 @@ class WaitingPods:
 
     def fail(self, uid: str, message: str) -> bool:
         """End the wait with an error: preemption took the pod's place."""
-        return self._end(uid, Status(Code.ERROR, (message,)))
+        return uid in self._pods and self._end(uid, Status(Code.ERROR, (message,)))
 
     def drop(self, uid: str) -> None:
         """The pod failed elsewhere: nobody waits for it any more."""

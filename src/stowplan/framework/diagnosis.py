@@ -1,25 +1,31 @@
 """Why a pod fits nowhere: arrays while scheduling, words when somebody reads them.
 
 Mirrors kube-scheduler's FitError and Diagnosis: per node the first plugin that turned it down and
-its reasons, counted into the sentence that `kubectl describe pod` shows.
+its reasons, counted into the sentence that `kubectl describe pod` shows.  Replicas that fit
+nowhere come one after another, so `Diagnoses` counts on from the one before.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 from msgspec import Struct, field
 from numpy.typing import NDArray
 
+from stowplan.framework.findings import Feasible
+from stowplan.framework.kept import LocalAnswers
 from stowplan.framework.status import Code, NodeMask, Rows, Status, row_numbers
 from stowplan.state.node_table import NodeTable
 
 NO_NODES = "no nodes available to schedule pods"
 
-Counted = tuple[NDArray[np.uint8], list[int]]
-"""Per row 1 + the number of the plugin that turned the node down, or 0; how often each number."""
+FEW = 16
+"""Up to so many changed rows are counted anew one by one: cheaper than arrays."""
+
+LATEST_MAX = 4
+"""Diagnoses to count on from: one for each of so many kinds of pods."""
 
 
 class Rejections(Struct):
@@ -28,32 +34,74 @@ class Rejections(Struct):
     plugins: tuple[str, ...]
     """The Filter plugins in order; `first` holds 1 + an index into it, 0 for a passed node."""
     reasons: Mapping[int, Sequence[str]]
-    """Per number in `first`, what the bits of `why` mean."""
+    """Per number in `first`, what the bits of `why` mean; "" stands for no reason at all."""
     first: NDArray[np.uint8]
     why: NDArray[np.uint32]
     final: NodeMask
     """Unresolvable: preemption cannot help."""
+    statuses: dict[tuple[int, int, bool], Status] = field(default_factory=dict)
+    """Those asked for so far: by number, bits, and whether it is final."""
 
     def status(self, row: int) -> Status | None:
         number = int(self.first[row])
         if number == 0:
             return None
-        bits = int(self.why[row])
-        texts = self.reasons[number]
-        reasons = tuple(text for n, text in enumerate(texts) if bits >> n & 1)
-        code = Code.UNSCHEDULABLE_AND_UNRESOLVABLE if self.final[row] else Code.UNSCHEDULABLE
+        key = number, int(self.why[row]), bool(self.final[row])
+        known = self.statuses.get(key)
+        if known is None:
+            known = self.statuses[key] = self._make(*key)
+        return known
+
+    def _make(self, number: int, bits: int, final: bool) -> Status:
+        texts = enumerate(self.reasons[number])
+        reasons = tuple(text for n, text in texts if bits >> n & 1 and text)
+        code = Code.UNSCHEDULABLE_AND_UNRESOLVABLE if final else Code.UNSCHEDULABLE
         return Status(code, reasons, self.plugins[number - 1])
 
-    def reasons_of(self, number: int, first: NDArray[np.uint8]) -> Iterator[tuple[str, int]]:
+    def reasons_of(self, number: int, first: NDArray[np.uint8]) -> list[tuple[str, int]]:
         """How often each reason of one plugin applies, where `first` says that it was the first."""
         bits = self.why[first == number]
         present = int(np.bitwise_or.reduce(bits))
-        for n, text in enumerate(self.reasons[number]):
-            bit = 1 << n
-            if present == bit:
-                yield text, len(bits)
-            elif present & bit:
-                yield text, int(np.count_nonzero(bits & np.uint32(bit)))
+        texts = self.reasons[number]
+        if present and present & (present - 1) == 0:
+            text = texts[present.bit_length() - 1]
+            return [(text, len(bits))] if text else []
+        return [
+            (text, int(np.count_nonzero(bits & np.uint32(1 << n))))
+            for n, text in enumerate(texts)
+            if present >> n & 1 and text
+        ]
+
+
+class Tally(Struct):
+    """The statuses that nodes were given, counted."""
+
+    plugins: dict[str, int] = field(default_factory=dict)
+    """Plugin -> nodes that it was the first to turn down."""
+    pending: dict[str, int] = field(default_factory=dict)
+    """The same of those that answered Pending."""
+    reasons: dict[str, int] = field(default_factory=dict)
+    resolvable: Rows | None = None
+    """Nodes where evicting pods might help: those with a plain Unschedulable."""
+
+    def add(self, status: Status, count: int) -> None:
+        if status.plugin and status.is_rejected:
+            _add(self.plugins, status.plugin, count)
+            if status.code is Code.PENDING:
+                _add(self.pending, status.plugin, count)
+        for text in status.reasons:
+            _add(self.reasons, text, count)
+
+    def change(self, before: Status | None, after: Status | None) -> None:
+        """One node was given another status."""
+        if before == after:
+            return
+        if before is not None:
+            self.add(before, -1)
+        if after is not None:
+            self.add(after, 1)
+        if _is_resolvable(before) != _is_resolvable(after):
+            self.resolvable = None
 
 
 class Diagnosis(Struct):
@@ -72,45 +120,69 @@ class Diagnosis(Struct):
     post_filter_message: str = ""
     unschedulable_plugins: set[str] = field(default_factory=set)
     pending_plugins: set[str] = field(default_factory=set)
-    _counted: Counted | None = None
-    _overridden: Mapping[Status, int] | None = None
+    _tally: Tally | None = None
+    """Of nodes with a status of their own."""
 
     def status(self, row: int) -> Status | None:
         """Why this node was turned down; None if it was not."""
         if row in self.overrides:
             return self.overrides[row]
-        looked_at = self.candidates is not None and bool(self.candidates[row])
-        if looked_at and self.rejections is not None:
+        if self.rejections is not None and self.candidates is not None and self.candidates[row]:
             return self.rejections.status(row)
         return self.absent
 
-    def _count(self, rejections: Rejections, candidates: NodeMask) -> Counted:
-        """Which plugin turned each node down, where no override says otherwise, and how many each.
+    def first_filter(self, row: int) -> int:
+        """The first filter that turned this node down, by its number; 0: none did, or unknown."""
+        return int(self.rejections.first[row]) if self.rejections is not None else 0
 
-        Made once: by then, all is known.
-        """
-        if self._counted is None:
-            first = rejections.first * candidates.view(np.uint8)
+    def _first(self, rejections: Rejections, candidates: NodeMask) -> NDArray[np.uint8]:
+        """Which plugin turned each node down, where no override says otherwise."""
+        first: NDArray[np.uint8] = rejections.first * candidates.view(np.uint8)
+        if self.overrides:
+            first[row_numbers(self.overrides)] = 0
+        return first
+
+    def tally(self) -> Tally:
+        """Made once: by then, all is known."""
+        tally = self._tally
+        if tally is None:
+            tally = self._tally = Tally()
+            rejections = self.rejections
+            if rejections is not None and self.candidates is not None:
+                first = self._first(rejections, self.candidates)
+                for number, count in enumerate(np.bincount(first).tolist()):
+                    if number and count:
+                        tally.plugins[rejections.plugins[number - 1]] = count
+                        for text, found in rejections.reasons_of(number, first):
+                            _add(tally.reasons, text, found)
             if self.overrides:
-                first[row_numbers(self.overrides)] = 0
-            self._counted = first, np.bincount(first).tolist()
-        return self._counted
+                # Most are given the same.
+                for status, count in Counter(self.overrides.values()).items():
+                    tally.add(status, count)
+        return tally
 
-    def _count_overrides(self) -> Mapping[Status, int]:
-        """How many rows were given each status; most are given the same."""
-        if self._overridden is None:
-            self._overridden = Counter(self.overrides.values()) if self.overrides else {}
-        return self._overridden
+    @property
+    def row_count(self) -> int:
+        return len(self.rejections.first) if self.rejections is not None else 0
+
+    def count_on(self, before: Diagnosis, changed: Iterable[int]) -> None:
+        """Take over the tally of one from which this differs in these rows, and in overrides.
+
+        To be called before this one is counted; the filters must number their reasons alike.
+        """
+        tally, before._tally = before.tally(), None
+        if self.rejections is not None and before.rejections is not None:
+            self.rejections.statuses = before.rejections.statuses
+        moved = {row for row, _ in before.overrides.items() ^ self.overrides.items()}
+        for row in moved.union(changed):
+            tally.change(before.status(row), self.status(row))
+        self._tally = tally
 
     def add_plugins(self) -> None:
-        """Fill `unschedulable_plugins` from the statuses, as upstream does status by status."""
-        if self.rejections is not None and self.candidates is not None:
-            _, counts = self._count(self.rejections, self.candidates)
-            for number, count in enumerate(counts):
-                if number and count:
-                    self.unschedulable_plugins.add(self.rejections.plugins[number - 1])
-        for status in self._count_overrides():
-            self.add_status(status)
+        """Fill in the rejectors from the statuses, as upstream does status by status."""
+        tally = self.tally()
+        self.unschedulable_plugins.update(tally.plugins)
+        self.pending_plugins.update(tally.pending)
 
     def add_status(self, status: Status) -> None:
         if status.plugin and status.is_rejected:
@@ -120,35 +192,31 @@ class Diagnosis(Struct):
 
     def resolvable_rows(self) -> Rows:
         """Nodes where evicting pods might help: those with a plain Unschedulable."""
+        tally = self.tally()
+        if tally.resolvable is None:
+            tally.resolvable = self._resolvable().nonzero()[0]
+        return tally.resolvable
+
+    def _resolvable(self) -> NodeMask:
         rejections, candidates = self.rejections, self.candidates
-        anywhere = self.absent is not None and self.absent.code is Code.UNSCHEDULABLE
+        anywhere = _is_resolvable(self.absent)
+        helps: NodeMask
         if rejections is not None and candidates is not None:
-            first, _ = self._count(rejections, candidates)
-            helps = (first != 0) & ~rejections.final
+            helps = (self._first(rejections, candidates) != 0) & ~rejections.final
             if anywhere:
                 helps |= ~candidates & self.table.alive
         else:
             helps = self.table.alive & anywhere
-        if self.overrides:
-            hopeful = [row for row, s in self.overrides.items() if s.code is Code.UNSCHEDULABLE]
-            helps[row_numbers(self.overrides)] = False
-            helps[row_numbers(hopeful)] = True
-        found: Rows = helps.nonzero()[0]
-        return found
+        for row, status in self.overrides.items():
+            helps[row] = _is_resolvable(status)
+        return helps
 
     def histogram(self) -> dict[str, int]:
-        totals: dict[str, int] = {}
-        if self.rejections is not None and self.candidates is not None:
-            first, counts = self._count(self.rejections, self.candidates)
-            for number, count in enumerate(counts):
-                if number and count:
-                    for text, found in self.rejections.reasons_of(number, first):
-                        _add(totals, (text,), found)
-        for status, count in self._count_overrides().items():
-            _add(totals, status.reasons, count)
+        totals = dict(self.tally().reasons)
         if self.absent is not None:
             rest = self.node_count - self._explicit_count()
-            _add(totals, self.absent.reasons if rest > 0 else (), rest)
+            for text in self.absent.reasons if rest > 0 else ():
+                _add(totals, text, rest)
         return totals
 
     def _explicit_count(self) -> int:
@@ -166,9 +234,68 @@ class Diagnosis(Struct):
         return f"{message} {self.post_filter_message}" if self.post_filter_message else message
 
 
-def _add(totals: dict[str, int], texts: Iterable[str], count: int) -> None:
-    for text in texts:
-        totals[text] = totals.get(text, 0) + count
+class Diagnoses:
+    """Makes diagnoses for one profile."""
+
+    __slots__ = ("_latest", "_plugins")
+
+    def __init__(self, plugins: tuple[str, ...]) -> None:
+        self._plugins = plugins
+        self._latest: dict[LocalAnswers, tuple[int, Diagnosis]] = {}
+        """For answers that alone decided: the table's version then, and what was found."""
+
+    def make(self, table: NodeTable, found: Feasible) -> Diagnosis:
+        diagnosis = _merged(self._plugins, table, found)
+        if not found.verdicts and found.candidates is None and found.absent is None:
+            self._count_on(table, found.answers, diagnosis)
+        diagnosis.add_plugins()
+        diagnosis.pending_plugins |= found.pending
+        return diagnosis
+
+    def _count_on(self, table: NodeTable, answers: LocalAnswers, diagnosis: Diagnosis) -> None:
+        latest = self._latest.pop(answers, None)
+        if latest is not None:
+            version, before = latest
+            changed = table.few_rows_newer_than(version, FEW)
+            if changed is not None and before.row_count == diagnosis.row_count:
+                diagnosis.count_on(before, changed)
+        self._latest[answers] = table.version, diagnosis
+        if len(self._latest) > LATEST_MAX:
+            self._latest.pop(next(iter(self._latest)))
+
+
+def _merged(plugins: tuple[str, ...], table: NodeTable, found: Feasible) -> Diagnosis:
+    """Kept answers, verdicts and overrides as "the first that turned it down"."""
+    answers = found.answers
+    first, why, final = answers.first.copy(), answers.why.copy(), answers.final.copy()
+    reasons: dict[int, Sequence[str]] = {**answers.reasons}
+    for number, verdict in found.verdicts:
+        reasons[number] = verdict.reasons
+        earlier = (verdict.why != 0) & ((first == 0) | (first > number))
+        first[earlier] = number
+        why[earlier] = verdict.why[earlier]
+        final[earlier] = verdict.unresolvable[earlier]
+    alive = table.alive
+    return Diagnosis(
+        table,
+        table.node_count,
+        Rejections(plugins, reasons, first, why, final),
+        alive.copy() if found.candidates is None else found.candidates & alive,
+        dict(found.overrides),
+        found.absent,
+    )
+
+
+def _is_resolvable(status: Status | None) -> bool:
+    return status is not None and status.code is Code.UNSCHEDULABLE
+
+
+def _add(totals: dict[str, int], key: str, count: int) -> None:
+    total = totals.get(key, 0) + count
+    if total:
+        totals[key] = total
+    else:
+        del totals[key]
 
 
 def fit_message(node_count: int, counts: Mapping[str, int], pre_filter_message: str = "") -> str:
@@ -189,5 +316,6 @@ def status_histogram(statuses: Iterable[Status]) -> dict[str, int]:
     counts: dict[str, int] = {}
     # Most nodes say the same.
     for status, count in Counter(statuses).items():
-        _add(counts, status.reasons, count)
+        for text in status.reasons:
+            _add(counts, text, count)
     return counts

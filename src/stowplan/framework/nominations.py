@@ -35,16 +35,24 @@ def nominated_beside(nominated: Nominated, pod: PodInfo, node: str) -> list[PodI
 
 
 def filter_beside(
-    framework: Framework, cycle: Cycle, pod: PodInfo, node: NodeInfo, others: list[PodInfo]
+    framework: Framework,
+    cycle: Cycle,
+    pod: PodInfo,
+    node: NodeInfo,
+    others: list[PodInfo],
+    *,
+    pods_only: bool = False,
 ) -> Status | None:
-    """All filters on one node, as if these pods ran there too."""
+    """`Framework.filter_one`, as if these pods ran there too."""
     node = node.clone()
-    if framework.has_extensions(cycle):
+    has_extensions = framework.has_extensions(cycle)
+    if has_extensions:
         cycle = cycle.clone()
     for other in others:
         node.add_pod(other)
-        framework.add_pod(cycle, pod, other, node)
-    return framework.filter_one(cycle, pod, node)
+        if has_extensions:
+            framework.add_pod(cycle, pod, other, node)
+    return framework.filter_one(cycle, pod, node, pods_only=pods_only)
 
 
 def filter_beside_nominated(
@@ -56,18 +64,25 @@ def filter_beside_nominated(
 
 def count_nominated(framework: Framework, cycle: Cycle, pod: PodInfo, found: Feasible) -> None:
     """Turn down the nodes where the pod does not fit beside the nominated ones."""
-    table, candidates = cycle.nodes, found.candidates
+    table, candidates, nominated = cycle.nodes, found.candidates, framework.handle.nominated
+    first = found.answers.first
 
     def ask(row: int) -> Status | None:
-        return filter_beside_nominated(framework, cycle, pod, table.info(row))
+        node = table.info(row)
+        others = nominated_beside(nominated, pod, node.name)
+        if not others:
+            return None
+        passes_itself = framework.passes_itself(cycle, int(first[row]))
+        return filter_beside(framework, cycle, pod, node, others, pods_only=passes_itself)
 
-    refused = _kept(framework, cycle, pod).refused(table, framework.handle.nominated, ask)
+    refused = _kept(framework, cycle, pod).refused(table, nominated, ask)
     if candidates is not None:
         refused = {row: status for row, status in refused.items() if candidates[row]}
     if refused:
         found.overrides.update(refused)
-        found.mask = found.mask.copy()
-        found.mask[row_numbers(refused)] = False
+        if len(found.rows()):
+            found.mask = found.mask.copy()
+            found.mask[row_numbers(refused)] = False
 
 
 def _kept(framework: Framework, cycle: Cycle, pod: PodInfo) -> KeptNominations:

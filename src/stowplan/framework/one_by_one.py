@@ -11,7 +11,7 @@ import numpy as np
 
 from stowplan.framework.cycle import Cycle
 from stowplan.framework.errors import filter_failed
-from stowplan.framework.status import Code, NodeMask, Rows, Scores, Verdict
+from stowplan.framework.status import NO_REASON, Code, NodeMask, Rows, Scores, Verdict
 from stowplan.state.pod_info import PodInfo
 
 _REASONS_MAX = 32
@@ -47,7 +47,7 @@ def filter_rows(
             raise filter_failed(plugin.name, status.message)
         if status.code == Code.PENDING and pending is not None:
             pending.add(plugin.name)
-        for text in status.reasons or ("",):
+        for text in status.reasons or NO_REASON:
             why[position] |= np.uint32(1 << _number(reasons, text))
         final[position] = status.code == Code.UNSCHEDULABLE_AND_UNRESOLVABLE
     return Verdict(tuple(reasons), why, final)

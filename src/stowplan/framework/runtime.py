@@ -7,13 +7,13 @@ Mirrors kube-scheduler's `framework/runtime/framework.go`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from stowplan.framework.cycle import Cycle
-from stowplan.framework.diagnosis import Diagnosis, Rejections
+from stowplan.framework.diagnosis import Diagnoses, Diagnosis
 from stowplan.framework.errors import (
     PluginFailed,
     culprit,
@@ -28,7 +28,7 @@ from stowplan.framework.handle import Handle
 from stowplan.framework.kept import KeptAnswers, LocalAnswers
 from stowplan.framework.nominations import count_nominated, filter_beside_nominated
 from stowplan.framework.one_by_one import filter_one_by_one, score_one_by_one
-from stowplan.framework.plan import Outline, Plan, Quiet, is_idle_if_skipped
+from stowplan.framework.plan import Outline, Plan, Quiet, is_idle_if_skipped, is_node_only
 from stowplan.framework.planning import Planner, Tallies
 from stowplan.framework.plugin import PluginSet, PreFilterExtensions, PreFilterResult
 from stowplan.framework.status import (
@@ -46,6 +46,18 @@ from stowplan.state.pod_info import PodInfo
 
 Named = tuple[tuple[str, Any], ...]
 """(plugin's name, plugin), in order."""
+
+
+class _Left(NamedTuple):
+    """Who has a say about single nodes in cycles that skip the same plugins."""
+
+    filters: Named
+    pod_filters: Named
+    """Without those that read the node object alone."""
+    last_node_only: int
+    """The number of the last of those."""
+    extensions: Named
+    """Of PreFilter: to be told of pods added and removed."""
 
 
 class Framework:
@@ -73,12 +85,12 @@ class Framework:
         )
         self.kept = KeptAnswers()
         self.filter_names = tuple(plugin.name for plugin in plugins.filter)
-        self._filter_number = {name: n + 1 for n, name in enumerate(self.filter_names)}
+        self._diagnoses = Diagnoses(self.filter_names)
         self._filters: Named = tuple((plugin.name, plugin) for plugin in plugins.filter)
         self._extensions: Named = tuple(
             (_name(p), p) for p in plugins.pre_filter if isinstance(p, PreFilterExtensions)
         )
-        self._left: dict[frozenset[str], tuple[Named, Named]] = {}
+        self._left: dict[frozenset[str], _Left] = {}
         self._working: dict[frozenset[str], tuple[tuple[Any, ...], tuple[Any, ...]]] = {}
         self._pre_score = {_name(p): p for p in plugins.pre_score}
         self._flat: dict[str, int] = {}
@@ -206,6 +218,10 @@ class Framework:
             if len(cycle.skip_filter) == len(outline.skipped) + len(outline.steps):
                 # All that were asked answered Skip.
                 cycle.quiet = Quiet(context, outline, cycle.skip_filter)
+                is_news = quiet is None or quiet.context != context
+                if is_news and _skip_steadily((step.plugin for step in outline.steps), pod):
+                    # Pods that fit nowhere never get as far as scoring.
+                    pod.kind.traits.kept[self._quiet_key] = cycle.quiet
             return _GO_ON
         return PreFilterVerdict(None, tuple(narrowed), frozenset.intersection(*narrowed.values()))
 
@@ -314,13 +330,18 @@ class Framework:
 
     # -- Filter, one node -------------------------------------------------------------------
 
-    def _left_of(self, skipped: frozenset[str]) -> tuple[Named, Named]:
-        """The filters and PreFilter extensions that a cycle does not skip; few sets are skipped."""
+    def _left_of(self, skipped: frozenset[str]) -> _Left:
+        """Whom a cycle does not skip; few sets are skipped."""
         left = self._left.get(skipped)
         if left is None:
             filters = tuple(entry for entry in self._filters if entry[0] not in skipped)
-            extensions = tuple(entry for entry in self._extensions if entry[0] not in skipped)
-            left = self._left[skipped] = filters, extensions
+            numbers = [n for n, entry in enumerate(self._filters, 1) if is_node_only(entry[1])]
+            left = self._left[skipped] = _Left(
+                filters,
+                tuple(entry for entry in filters if not is_node_only(entry[1])),
+                max((n for n in numbers if self.filter_names[n - 1] not in skipped), default=0),
+                tuple(entry for entry in self._extensions if entry[0] not in skipped),
+            )
         return left
 
     def reservers(self, cycle: Cycle) -> tuple[Any, ...]:
@@ -342,11 +363,22 @@ class Framework:
 
     def has_extensions(self, cycle: Cycle) -> bool:
         """Whether `add_pod` and `remove_pod` have anybody to tell."""
-        return bool(self._left_of(cycle.skip_filter)[1])
+        return bool(self._left_of(cycle.skip_filter).extensions)
 
-    def filter_one(self, cycle: Cycle, pod: PodInfo, node: NodeInfo) -> Status | None:
-        """All filters on one node as it is given, the first failure winning."""
-        for name, plugin in self._left_of(cycle.skip_filter)[0]:
+    def passes_itself(self, cycle: Cycle, first: int) -> bool:
+        """Whether a node passes all filters that read its object alone, going by which was the
+        first to turn it down (by its number; 0: unknown)."""
+        return first > self._left_of(cycle.skip_filter).last_node_only
+
+    def filter_one(
+        self, cycle: Cycle, pod: PodInfo, node: NodeInfo, *, pods_only: bool = False
+    ) -> Status | None:
+        """All filters on one node as it is given, the first failure winning.
+
+        `pods_only` leaves out those that read the node object alone.
+        """
+        left = self._left_of(cycle.skip_filter)
+        for name, plugin in left.pod_filters if pods_only else left.filters:
             try:
                 status: Status | None = plugin.filter_node(cycle, pod, node)
             except PluginFailed:
@@ -370,44 +402,22 @@ class Framework:
 
     def add_pod(self, cycle: Cycle, pod: PodInfo, added: PodInfo, node: NodeInfo) -> None:
         """Tell PreFilter plugins that a pod is (supposed to be) on the node now."""
-        for name, plugin in self._left_of(cycle.skip_filter)[1]:
+        for name, plugin in self._left_of(cycle.skip_filter).extensions:
             try:
                 plugin.add_pod(cycle, pod, added, node)
             except Exception as cause:
                 raise extension_failed(name, "AddPod", describe(cause)) from cause
 
     def remove_pod(self, cycle: Cycle, pod: PodInfo, removed: PodInfo, node: NodeInfo) -> None:
-        for name, plugin in self._left_of(cycle.skip_filter)[1]:
+        for name, plugin in self._left_of(cycle.skip_filter).extensions:
             try:
                 plugin.remove_pod(cycle, pod, removed, node)
             except Exception as cause:
                 raise extension_failed(name, "RemovePod", describe(cause)) from cause
 
-    # -- why not ----------------------------------------------------------------------------
-
     def diagnose(self, table: NodeTable, found: Feasible) -> Diagnosis:
-        """Merge kept answers, verdicts and overrides into "the first that turned it down"."""
-        answers = found.answers
-        first, why, final = answers.first.copy(), answers.why.copy(), answers.final.copy()
-        reasons: dict[int, Sequence[str]] = {**answers.reasons}
-        for number, verdict in found.verdicts:
-            reasons[number] = verdict.reasons
-            earlier = (verdict.why != 0) & ((first == 0) | (first > number))
-            first[earlier] = number
-            why[earlier] = verdict.why[earlier]
-            final[earlier] = verdict.unresolvable[earlier]
-        candidates = table.alive if found.candidates is None else found.candidates & table.alive
-        diagnosis = Diagnosis(
-            table,
-            table.node_count,
-            Rejections(self.filter_names, reasons, first, why, final),
-            candidates,
-            dict(found.overrides),
-            found.absent,
-        )
-        diagnosis.add_plugins()
-        diagnosis.pending_plugins |= found.pending
-        return diagnosis
+        """Why no node passes, or why all but these do not."""
+        return self._diagnoses.make(table, found)
 
     # -- Score ------------------------------------------------------------------------------
 
@@ -449,16 +459,12 @@ class Framework:
             for plugin in outline.cluster_scores
             if self._pre_score_says_go(cycle, pod, plugin.name, rows)
         )
-        if cycle.quiet is not None and not asked and self._skip_steadily(outline, pod):
-            cycle.quiet.is_settled = True
-            pod.kind.traits.kept[self._quiet_key] = cycle.quiet
+        if cycle.quiet is not None and not asked:
+            everyone = (*(step.plugin for step in outline.steps), *outline.cluster_scores)
+            if _skip_steadily(everyone, pod):
+                cycle.quiet.is_settled = True
+                pod.kind.traits.kept[self._quiet_key] = cycle.quiet
         return asked
-
-    @staticmethod
-    def _skip_steadily(outline: Outline, pod: PodInfo) -> bool:
-        """Whether all that were asked will go on to skip pods like this one."""
-        everyone = (*(step.plugin for step in outline.steps), *outline.cluster_scores)
-        return all(hasattr(p, "skips_steadily") and p.skips_steadily(pod) for p in everyone)
 
     def _pre_score_says_go(self, cycle: Cycle, pod: PodInfo, name: str, rows: Rows) -> bool:
         """Run the plugin's PreScore, if it has one; False when it leaves its Score out."""
@@ -532,6 +538,11 @@ class Framework:
 _NO_ROWS: Rows = np.zeros(0, np.intp)
 _ONE_ZERO: Scores = np.zeros(1, np.int64)
 _GO_ON = PreFilterVerdict(None)
+
+
+def _skip_steadily(plugins: Iterable[Any], pod: PodInfo) -> bool:
+    """Whether all of them, having skipped this pod, will go on to skip pods like it."""
+    return all(hasattr(p, "skips_steadily") and p.skips_steadily(pod) for p in plugins)
 
 
 def _checked(plugin: str, scores: Scores) -> Scores:

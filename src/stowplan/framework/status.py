@@ -81,12 +81,15 @@ def error(*reasons: str) -> Status:
 
 SKIP = Status(Code.SKIP)
 
+NO_REASON = ("",)
+"""What stands in a verdict for a node that was turned down without a word."""
+
 
 class Verdict(Struct, frozen=True):
     """One filter's answer for the rows it was asked about."""
 
     reasons: tuple[str, ...]
-    """Worded exactly as kube-scheduler words them; at most 32."""
+    """Worded exactly as kube-scheduler words them; at most 32.  "" is no reason, but counts."""
 
     why: NDArray[np.uint32]
     """Per row, bit n is set when `reasons[n]` applies.  0 means the node passed."""
@@ -107,7 +110,7 @@ class Verdict(Struct, frozen=True):
         bits = int(self.why[position])
         if not bits:
             return None
-        reasons = tuple(text for n, text in enumerate(self.reasons) if bits >> n & 1)
+        reasons = tuple(text for n, text in enumerate(self.reasons) if bits >> n & 1 and text)
         hopeless = bool(self.unresolvable[position])
         return unresolvable(*reasons) if hopeless else unschedulable(*reasons)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import lru_cache
 
-from stowplan.objects.base import Resources
+from stowplan.objects.base import Quantity, Resources
 from stowplan.objects.names import label_key_problem
 from stowplan.objects.node import Node
 from stowplan.objects.pod import Container, ContainerStatus, Pod, PodStatus
@@ -99,8 +99,26 @@ def amounts(nanos: Mapping[str, int]) -> dict[str, int]:
     return counted
 
 
+@lru_cache(maxsize=8192)
+def _amount(name: str, quantity: Quantity) -> int | None:
+    """What one quantity amounts to; None for a name that scheduling does not count."""
+    return amounts({name: parse_quantity(quantity)}).get(name)
+
+
 def pod_requests(pod: Pod, *, use_status: bool) -> dict[str, int]:
     """As filters count: with status for a pod that runs, without for one to be placed."""
+    spec = pod.spec
+    containers = spec.containers or ()
+    more = use_status or spec.init_containers or spec.overhead or spec.resources
+    if len(containers) == 1 and not more:
+        # As nearly always: there is nothing to add up.
+        resources = containers[0].resources
+        requests = resources.requests if resources else None
+        return {
+            name: amount
+            for name, quantity in (requests or {}).items()
+            if (amount := _amount(name, quantity)) is not None
+        }
     return amounts(pod_request_nanos(pod, use_status=use_status))
 
 
@@ -129,11 +147,10 @@ def tells_amounts(status: PodStatus) -> bool:
 def needs_no_defaults(pod: Pod) -> bool:
     """Whether each container names all that there are defaults for."""
     spec = pod.spec
-    for containers in (spec.containers, spec.init_containers):
-        for container in containers or ():
-            requests = container.resources.requests if container.resources else None
-            if not requests or CPU not in requests or MEMORY not in requests:
-                return False
+    for container in (*(spec.containers or ()), *(spec.init_containers or ())):
+        requests = container.resources.requests if container.resources else None
+        if not requests or not _NONZERO_DEFAULTS.keys() <= requests.keys():
+            return False
     return True
 
 

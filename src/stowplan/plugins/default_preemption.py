@@ -8,7 +8,7 @@ it out.
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from itertools import repeat
+from itertools import filterfalse, repeat
 from operator import attrgetter
 from typing import Any, Protocol
 
@@ -73,31 +73,25 @@ class DefaultPreemption:
         """Preemptors (uid) whose victims are being deleted -> the last victim, once it is due."""
 
     def pre_enqueue(self, pod: PodInfo) -> Status | None:
-        return self._held(self.preempting.get(pod.uid, _NOBODY))
+        return self.pre_enqueue_all([pod])[0]
 
     def pre_enqueue_all(self, pods: list[PodInfo]) -> list[Status | None]:
+        """Preemptors wait until their last victim is on its way out.
+
+        With each victim's end all are asked about that wait for theirs: mostly in vain.
+        """
         preempting = self.preempting
         if not preempting:
             return [None] * len(pods)
         victims = list(map(preempting.get, map(_uid, pods), repeat(_NOBODY)))
-        # With each victim's end all are asked about that wait for theirs: mostly in vain.
-        if self._all_stay(victims):
-            return [_PREEMPTING] * len(pods)
-        return list(map(self._held, victims))
-
-    def _all_stay(self, victims: list[PodInfo | None]) -> bool:
-        """Whether `_held` would answer the same for each of them: not yet."""
         due = list(filter(None, victims))
-        known = list(filter(None, map(self._handle.pod_by_key, map(_key, due))))
-        return list(map(_uid, known)) == list(map(_uid, due)) and not any(map(_terminating, known))
-
-    def _held(self, last: PodInfo | None) -> Status | None:
-        """What a preemptor hears whose last victim this is; None: it is not due yet."""
-        if last is None:
-            return _PREEMPTING
-        known = self._handle.pod_by_key(last.key)
-        leaving = known is None or known.uid != last.uid or known.kind.terminating
-        return None if leaving else _PREEMPTING
+        known = filter(None, map(self._handle.pod_by_key, map(_key, due)))
+        leaving = set(map(_uid, due)).difference(map(_uid, filterfalse(_terminating, known)))
+        if not leaving:
+            return [_PREEMPTING] * len(pods)
+        return [
+            None if last is not None and last.uid in leaving else _PREEMPTING for last in victims
+        ]
 
     def events_to_register(self) -> Sequence[EventRegistration]:
         # The plugins that rejected the pod decide whether a victim's end helps.

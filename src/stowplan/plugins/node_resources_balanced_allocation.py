@@ -13,10 +13,11 @@ from math import sqrt
 from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stowplan.framework.cycle import Cycle
 from stowplan.framework.handle import Handle
-from stowplan.framework.status import MAX_NODE_SCORE, SKIP, NodeMask, Rows, Scores, Status
+from stowplan.framework.status import MAX_NODE_SCORE, SKIP, NodeMask, Rows, Status
 from stowplan.objects.resources import CPU, EPHEMERAL_STORAGE, MEMORY, is_scalar
 from stowplan.plugins._shared.room import Floats, Room, Rooms, rooms_of
 from stowplan.plugins._shared.rows import row_count
@@ -33,6 +34,9 @@ _ONE_BY_ONE_MAX = 8
 
 Wanted = tuple[tuple[str, int], ...]
 """(resource, amount)"""
+
+ShortScores = NDArray[np.int32]
+"""Floats become 32-bit integers in a third of the time that 64-bit ones take."""
 
 
 class _Ask:
@@ -78,7 +82,7 @@ class NodeResourcesBalancedAllocation:
 
     def score_nodes(
         self, cycle: Cycle, pod: PodInfo, nodes: NodeTable, rows: Rows | slice
-    ) -> Scores:
+    ) -> ShortScores:
         ask = self._ask(pod)
         before = self._before.get(ask.names)
         if before is None:
@@ -114,11 +118,11 @@ class _Before:
 
     def __init__(self, names: tuple[str, ...]) -> None:
         self._nothing: Wanted = tuple((name, 0) for name in names)
-        self._column: Scores = np.zeros(0, np.int64)
+        self._column: ShortScores = np.zeros(0, np.int32)
         self._column_at = self._column.data
         self._seen = -1
 
-    def up_to_date(self, rooms: Rooms, nodes: NodeTable) -> Scores:
+    def up_to_date(self, rooms: Rooms, nodes: NodeTable) -> ShortScores:
         column = self._column
         if self._seen == nodes.version and len(column) == nodes.size:
             return column
@@ -184,10 +188,12 @@ def _deviation(shares: list[float]) -> float:
     return sqrt(squares / len(shares))
 
 
-def _balance_many(rooms: Rooms, nodes: NodeTable, wanted: Wanted, rows: Rows | slice) -> Scores:
+def _balance_many(
+    rooms: Rooms, nodes: NodeTable, wanted: Wanted, rows: Rows | slice
+) -> ShortScores:
     """How balanced many nodes are with `wanted` on top."""
     if len(wanted) < 2:
-        return np.full(row_count(nodes, rows), MAX_NODE_SCORE, np.int64)
+        return np.full(row_count(nodes, rows), MAX_NODE_SCORE, np.int32)
     parts = [(rooms.of(name).at(rows), amount) for name, amount in wanted]
     shares = [_shares(room, amount) for room, amount in parts]
     present = [room.present for room, _ in parts]
@@ -200,7 +206,7 @@ def _balance_many(rooms: Rooms, nodes: NodeTable, wanted: Wanted, rows: Rows | s
     else:
         rated = 1.0 - _deviations(shares, present)
         rated *= MAX_NODE_SCORE
-    return rated.astype(np.int64)
+    return rated.astype(np.int32)
 
 
 def _shares(room: Room, amount: int) -> Floats:

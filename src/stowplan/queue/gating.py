@@ -6,9 +6,10 @@ some plugin holds back waits among the unschedulable pods until an event concern
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from itertools import compress, groupby
-from operator import attrgetter, is_not
+from operator import attrgetter, is_not, not_
 from typing import Any
 
 from stowplan.framework.errors import point_failed
@@ -56,105 +57,73 @@ class Gate:
         self._on_error = on_error
 
     def admits(self, queued: QueuedPod) -> bool:
-        return bool(self.admitted([queued]))
+        return bool(self.sort_out([queued], queued.profile, queued.gating_plugin)[0])
 
     def admitted(self, pods: list[QueuedPod]) -> list[QueuedPod]:
-        """Ask the plugins of the pods' profiles; returns the pods that may pass.
-
-        For the others, the first plugin to object becomes the gating plugin.
-        """
+        """`sort_out` for pods of any profile and gate: those that may pass."""
         admitted: list[QueuedPod] = []
         for (profile, gating_plugin), group in groupby(pods, _origin):
-            alike = list(group)
-            orders = self._orders.get(profile)
-            if orders is not None:
-                checks = orders.get(gating_plugin) or orders[""]
-                alike = self._pass(alike, profile, checks)
-            if gating_plugin:
-                for queued in alike:
-                    # Its name stays among the rejectors: so it does upstream.
-                    queued.gating_plugin = ""
-                    queued.gating_status = None
-            admitted += alike
+            admitted += self.sort_out(list(group), profile, gating_plugin)[0]
         return admitted
 
-    def changed(self, pods: list[QueuedPod], profile: str, plugin: str) -> list[QueuedPod]:
-        """Ask again for pods of a profile that all wait behind this plugin.
+    def sort_out(
+        self, pods: list[QueuedPod], profile: str, gating_plugin: str
+    ) -> tuple[list[QueuedPod], list[QueuedPod]]:
+        """Ask the plugins of the profile about pods that one of them gates, or none so far.
 
-        Returns those for which it does not say what it said before; `admits` is for them.  Many
-        wait for one event of many, so the others must cost next to nothing.
+        Returns the pods that may pass, and those that are held but not as before: their gating
+        plugin is the first one to object.  Many wait for one event of many, so those that are
+        held as before must cost next to nothing.
         """
         orders = self._orders.get(profile, _NO_ORDERS)
-        if plugin not in orders:
-            return pods
-        _, ask, ask_all = orders[plugin][0]
-        infos = list(map(_info, pods))
-        start_s = self._now()
-        try:
-            answers = [*map(ask, infos)] if ask_all is None else [*ask_all(infos)]
-        except Exception:
-            return pods
-        if len(answers) != len(pods):
-            return pods
-        each_s = (self._now() - start_s) / max(1, len(pods))
-        before = list(map(_gating_status, pods))
-        changed: list[QueuedPod] = []
-        # Where the answer is the very same object, nobody has to look.
-        for at in compress(range(len(pods)), map(is_not, answers, before)):
-            answer = answers[at]
-            if answer is None or _named(answer, plugin) != before[at]:
-                changed.append(pods[at])
-                answers[at] = None
-        if changed:
-            answers = list(filter(None, answers))
-        recorder = self._recorder
-        for code, count in _codes(answers).items():
-            recorder.point(POINT, profile, code.label, each_s, count)
-            if recorder.sampled:
-                # One of them will do for a sample.
-                recorder.plugin(plugin, POINT, code.label, each_s)
-        return changed
-
-    def _pass(
-        self, pods: list[QueuedPod], profile: str, checks: tuple[Check, ...]
-    ) -> list[QueuedPod]:
-        """Put all pods to the first plugin, those it lets pass to the second, and so on."""
         recorder, asked_count = self._recorder, len(pods)
-        objections: list[Status] = []
         ask = self._timed_answers if recorder.sampled else self._answers
-        infos = list(map(_info, pods))
+        objections: list[Status] = []
+        held_anew: list[QueuedPod] = []
         start_s = self._now()
-        for check in checks:
-            answers = ask(check, infos)
-            if answers.count(None) < len(answers):
-                asked, pods = pods, []
-                for queued, status in zip(asked, answers, strict=True):
-                    if status is None:
-                        pods.append(queued)
-                    else:
-                        self._close(queued, status)
-                        objections.append(status)
-                if not pods:
-                    break
-                infos = list(map(_info, pods))
+        for check in orders.get(gating_plugin) or orders[""]:
+            answers = ask(check, list(map(_info, pods)))
+            if not any(answers):
+                continue
+            before = list(map(_gating_status, pods))
+            if answers != before:
+                # Where the answer is the very same object, nobody has to look.
+                for at in compress(range(len(pods)), map(is_not, answers, before)):
+                    answers[at] = status = _objection(answers[at], check[0])
+                    if status is not None:
+                        self._close(pods[at], status)
+                        held_anew.append(pods[at])
+            objections += filter(None, answers)
+            pods = list(compress(pods, map(not_, answers)))
+            if not pods:
+                break
         each_s = (self._now() - start_s) / asked_count
-        for status in objections:
-            recorder.point(POINT, profile, status.code.label, each_s)
-        if pods:
+        if objections:
+            for code, count in _codes(objections).items():
+                recorder.point(POINT, profile, code.label, each_s, count)
+        if pods and profile in self._orders:
             recorder.point(POINT, profile, SUCCESS, each_s, len(pods))
-        return pods
+        if gating_plugin:
+            for queued in pods:
+                # Its name stays among the rejectors: so it does upstream.
+                queued.gating_plugin = ""
+                queued.gating_status = None
+        return pods, held_anew
 
     def _answers(self, check: Check, infos: list[PodInfo]) -> Answers:
-        """For each pod the plugin's objection, with its name, or None."""
-        plugin, ask, ask_all = check
-        answers: Answers = []
+        ask_all = check[2]
         try:
             if ask_all is not None:
                 answers = [*ask_all(infos)]
+                if len(answers) == len(infos):
+                    return answers
         except Exception:
-            answers = []  # Asked one by one, it raises again, and it is known for which pod.
-        if len(answers) != len(infos):
-            answers = []
+            pass  # Asked one by one, it raises again, and it is known for which pod.
+        return self._one_by_one(check, infos)
+
+    def _one_by_one(self, check: Check, infos: list[PodInfo]) -> Answers:
+        plugin, ask, _ = check
+        answers: Answers = []
         while len(answers) < len(infos):
             try:
                 # If one raises, the answers before it are there.
@@ -163,8 +132,6 @@ class Gate:
                 if self._on_error is not None:
                     self._on_error(plugin, POINT, infos[len(answers)], failure)
                 answers.append(point_failed(plugin, POINT, failure).status)
-        if answers.count(None) < len(answers):
-            return [_objection(answer, plugin) for answer in answers]
         return answers
 
     def _timed_answers(self, check: Check, infos: list[PodInfo]) -> Answers:
@@ -190,25 +157,18 @@ class Gate:
 
 
 def _objection(answer: Status | None, plugin: str) -> Status | None:
+    """What a plugin answered, under its name; None if that is no objection."""
     if answer is None or answer.code is Code.SUCCESS:
         return None
-    return _named(answer, plugin)
+    return answer if answer.plugin == plugin else Status(answer.code, answer.reasons, plugin)
 
 
-def _codes(answers: Answers) -> dict[Code, int]:
+def _codes(objections: list[Status]) -> dict[Code, int]:
     """How many have which; mostly all are one and the same."""
-    if answers and answers.count(answers[0]) == len(answers):
-        answers, count = answers[:1], len(answers)
-    else:
-        count = 1
-    codes: dict[Code, int] = {}
-    for code in map(_code, answers):
-        codes[code] = codes.get(code, 0) + count
-    return codes
-
-
-def _named(status: Status, plugin: str) -> Status:
-    return status if status.plugin == plugin else Status(status.code, status.reasons, plugin)
+    first = objections[0]
+    if objections.count(first) == len(objections):
+        return {first.code: len(objections)}
+    return Counter(map(_code, objections))
 
 
 def _check(plugin: Any) -> Check:

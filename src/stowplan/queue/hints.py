@@ -8,7 +8,7 @@ event: registrations never change.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from operator import attrgetter
@@ -27,7 +27,7 @@ from stowplan.framework.events import (
 from stowplan.framework.plugin import points_of
 from stowplan.framework.timing import NoRecorder, Recorder
 from stowplan.objects.pod import Pod
-from stowplan.queue.metrics import HINT_ERROR, HINT_QUEUE, HINT_SKIP, HintKey, QueueMetrics
+from stowplan.queue.metrics import HINT_ERROR, HINT_QUEUE, HINT_SKIP, QueueMetrics
 from stowplan.queue.queued_pod import QueuedPod
 from stowplan.queue.unschedulable import GroupKey
 from stowplan.state.pod_info import PodInfo, PodKind
@@ -86,22 +86,17 @@ class PluginHint:
     """See `EventRegistration`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Matched:
-    """The registrations of one profile that cover an event, in the order they were made."""
+class Matched(Struct, frozen=True):
+    """Registrations of one profile that cover an event, in the order they were made."""
 
     hints: tuple[PluginHint, ...]
     plugins: frozenset[str]
+    by_kind: bool
+    """Whether replicas get the same answer from each of them."""
 
 
-class _Opinion(Struct, frozen=True):
-    """What came of asking the hints for one pod."""
-
-    worth: Worth
-    asked: Sequence[tuple[HintKey, float]] = ()
-    """Each hint that was asked, and how long it took."""
-    is_shared: bool = True
-    """Whether it would be the same for every replica of the pod."""
+UNASKED = Matched((), frozenset(), True)
+"""No hint is asked: the event alone is enough to tell."""
 
 
 class HintMap:
@@ -112,7 +107,7 @@ class HintMap:
     def __init__(self, hints: Iterable[PluginHint] = ()) -> None:
         self._hints = tuple(hints)
         self._matched: dict[ClusterEvent, Matched] = {}
-        self._of_plugins: dict[tuple[frozenset[str], ClusterEvent], tuple[PluginHint, ...]] = {}
+        self._of_plugins: dict[tuple[frozenset[str], ClusterEvent], Matched] = {}
 
     def __iter__(self) -> Iterator[PluginHint]:
         return iter(self._hints)
@@ -120,18 +115,23 @@ class HintMap:
     def matching(self, event: ClusterEvent) -> Matched:
         matched = self._matched.get(event)
         if matched is None:
-            hints = tuple(hint for hint in self._hints if hint.event.matches(event))
-            matched = Matched(hints, frozenset(hint.plugin for hint in hints))
+            matched = _matched(hint for hint in self._hints if hint.event.matches(event))
             _remember(self._matched, event, matched)
         return matched
 
-    def of_plugins(self, plugins: frozenset[str], event: ClusterEvent) -> tuple[PluginHint, ...]:
-        """The registrations of these plugins that cover the event, in the order they were made."""
+    def of_plugins(self, plugins: frozenset[str], event: ClusterEvent) -> Matched:
+        """Those of these plugins alone."""
         found = self._of_plugins.get((plugins, event))
         if found is None:
-            found = tuple(hint for hint in self.matching(event).hints if hint.plugin in plugins)
+            found = _matched(hint for hint in self.matching(event).hints if hint.plugin in plugins)
             _remember(self._of_plugins, (plugins, event), found)
         return found
+
+
+def _matched(found: Iterable[PluginHint]) -> Matched:
+    hints = tuple(found)
+    plugins = frozenset(hint.plugin for hint in hints)
+    return Matched(hints, plugins, all(hint.by_kind for hint in hints))
 
 
 def build_hint_map(plugins: Iterable[Any], *, has_extenders: bool = False) -> HintMap:
@@ -171,14 +171,13 @@ class Hints:
     """The decision, for the pods of every profile."""
 
     __slots__ = (
+        "_heard",
         "_interest",
         "_is_timed",
         "_maps",
         "_metrics",
         "_now",
         "_on_error",
-        "_opens",
-        "_worthy",
     )
 
     def __init__(
@@ -195,8 +194,7 @@ class Hints:
         self._now = (recorder or NoRecorder()).now
         self._on_error = on_error
         self._interest: dict[ClusterEvent, bool] = {}
-        self._opens: dict[tuple[str, ClusterEvent], bool] = {}
-        self._worthy: dict[tuple[GroupKey, ClusterEvent], bool] = {}
+        self._heard: dict[tuple[GroupKey, ClusterEvent], Matched | None] = {}
 
     def interested(self, event: ClusterEvent) -> bool:
         """Whether any plugin of any profile wants to hear of the event."""
@@ -213,99 +211,102 @@ class Hints:
 
         Registrations of that plugin count whatever profile they come from, as upstream's do.
         """
-        known = self._opens.get((gating_plugin, event))
-        if known is None:
-            known = event.is_wildcard or any(
-                gating_plugin in hints.matching(event).plugins for hints in self._maps.values()
-            )
-            _remember(self._opens, (gating_plugin, event), known)
-        return known
-
-    def may_be_worth(self, pods: GroupKey, event: ClusterEvent) -> bool:
-        """False if `worth` would skip every pod of that description: nobody need ask them."""
-        known = self._worthy.get((pods, event))
-        if known is None:
-            known = self._may_be_worth(pods, event)
-            _remember(self._worthy, (pods, event), known)
-        return known
-
-    def _may_be_worth(self, pods: GroupKey, event: ClusterEvent) -> bool:
-        if event.is_wildcard:
-            return True
-        profile, rejectors, _, gating_plugin = pods
-        if gating_plugin and not self.opens_gate(gating_plugin, event):
-            return False
-        hints = self._maps.get(profile)
-        return (
-            not rejectors
-            or hints is None
-            or not rejectors.isdisjoint(hints.matching(event).plugins)
+        return event.is_wildcard or any(
+            gating_plugin in hints.matching(event).plugins for hints in self._maps.values()
         )
 
-    def worth(self, queued: QueuedPod, event: ClusterEvent, old: Any, new: Any) -> Worth:
-        opinion = self._opinion(queued, event, old, new)
-        self._count(opinion, 1)
-        return opinion.worth
+    def heard(self, pods: GroupKey, event: ClusterEvent) -> Matched | None:
+        """What to ask for pods of that description; None if `worth` would skip every one."""
+        try:
+            return self._heard[pods, event]
+        except KeyError:
+            heard = self._hear(pods, event)
+            _remember(self._heard, (pods, event), heard)
+            return heard
 
-    def moves(self, pods: list[QueuedPod], event: ClusterEvent, old: Any, new: Any) -> list[Move]:
-        """Those of the pods, which the same plugins turned down, that `worth` does not skip.
+    def _hear(self, pods: GroupKey, event: ClusterEvent) -> Matched | None:
+        if pods.gating_plugin and not self.opens_gate(pods.gating_plugin, event):
+            return None
+        matched = self._to_ask(pods.profile, pods.rejectors, event)
+        return matched if matched.hints or matched is UNASKED else None
+
+    def worth(self, queued: QueuedPod, event: ClusterEvent, old: Any, new: Any) -> Worth:
+        matched = self._to_ask(queued.profile, queued.rejectors, event)
+        if matched is UNASKED:
+            return _unasked_worth(queued, event, new)
+        return self._ask([queued], matched.hints, event, old, new)
+
+    def moves(
+        self, pods: list[QueuedPod], heard: Matched, event: ClusterEvent, old: Any, new: Any
+    ) -> list[Move]:
+        """Those of the pods, of one description, that `worth` does not skip.
 
         Replicas share an answer where the hints allow it.
         """
+        if heard is UNASKED:
+            worthy = [queued for queued in pods if _unasked_worth(queued, event, new)]
+            return [(Worth.AFTER_BACKOFF, worthy)] if worthy else []
+        if heard.by_kind:
+            asked = _by_kind(pods, _uid_of(old if new is None else new))
+        else:
+            asked = [[queued] for queued in pods]
         moves: list[Move] = []
-        for replicas in _by_kind(pods, _uid_of(old if new is None else new)):
-            opinion = self._opinion(replicas[0], event, old, new)
-            if opinion.is_shared:
-                self._count(opinion, len(replicas))
-                moves.append((opinion.worth, replicas))
-            else:
-                self._count(opinion, 1)
-                moves.append((opinion.worth, replicas[:1]))
-                moves += [(self.worth(pod, event, old, new), [pod]) for pod in replicas[1:]]
-        return [move for move in moves if move[0]]
+        for replicas in asked:
+            worth = self._ask(replicas, heard.hints, event, old, new)
+            if worth is not Worth.SKIP:
+                moves.append((worth, replicas))
+        return moves
 
-    def _opinion(self, queued: QueuedPod, event: ClusterEvent, old: Any, new: Any) -> _Opinion:
-        rejectors, pending = queued.rejectors, queued.pending_plugins
-        if not rejectors:
-            return _Opinion(Worth.AFTER_BACKOFF)
-        if event.is_wildcard:
-            return _Opinion(_wildcard_worth(queued, new), is_shared=new is None)
-        hints = self._maps.get(queued.profile)
-        if hints is None:
-            return _Opinion(Worth.AFTER_BACKOFF)
+    def _to_ask(self, profile: str, rejectors: frozenset[str], event: ClusterEvent) -> Matched:
+        hints = self._maps.get(profile)
+        if not rejectors or hints is None or event.is_wildcard:
+            return UNASKED
+        return hints.of_plugins(rejectors, event)
+
+    def _ask(
+        self,
+        replicas: list[QueuedPod],
+        hints: tuple[PluginHint, ...],
+        event: ClusterEvent,
+        old: Any,
+        new: Any,
+    ) -> Worth:
+        """Put the hints to one pod and count as if each had been asked: upstream does ask them."""
+        queued, count = replicas[0], len(replicas)
+        pod, pending = queued.info.pod, queued.pending_plugins
+        metrics, is_timed, now = self._metrics, self._is_timed, self._now
         worth = Worth.SKIP
-        is_shared = True
-        asked: list[tuple[HintKey, float]] = []
-        for entry in hints.of_plugins(rejectors, event):
-            plugin = entry.plugin
-            start_s = self._now()
-            result = self._ask(entry, queued.info, old, new)
-            asked.append(((plugin, event.label, result), self._now() - start_s))
-            is_shared = is_shared and entry.by_kind and result is not HINT_ERROR
-            if result is HINT_SKIP:
-                continue
-            worth = Worth.IMMEDIATE if plugin in pending else Worth.AFTER_BACKOFF
-            if worth is Worth.IMMEDIATE or not pending:
-                break
-        return _Opinion(worth, asked, is_shared)
+        end_s = now()
+        for entry in hints:
+            plugin, hint, result = entry.plugin, entry.hint, HINT_QUEUE
+            try:
+                if hint is not None and hint(pod, old, new) == Hint.SKIP:
+                    result = HINT_SKIP
+            except Exception as failure:
+                # Trying once too often is better than forgetting the pod.
+                result = HINT_ERROR
+                self._tell(plugin, replicas, failure)
+            start_s, end_s = end_s, now()
+            key = plugin, event.label, result
+            metrics.hint_executions[key] += count
+            if is_timed:
+                metrics.hint_durations[key].observe((end_s - start_s) / count, count)
+            if result is not HINT_SKIP:
+                worth = Worth.IMMEDIATE if plugin in pending else Worth.AFTER_BACKOFF
+                if worth is Worth.IMMEDIATE or not pending:
+                    break
+        return worth
 
-    def _ask(self, entry: PluginHint, info: PodInfo, old: Any, new: Any) -> str:
-        if entry.hint is None:
-            return HINT_QUEUE
-        try:
-            return HINT_SKIP if entry.hint(info.pod, old, new) == Hint.SKIP else HINT_QUEUE
-        except Exception as failure:
-            # Trying once too often is better than forgetting the pod.
-            if self._on_error is not None:
-                self._on_error(entry.plugin, "QueueingHint", info, failure)
-            return HINT_ERROR
+    def _tell(self, plugin: str, replicas: list[QueuedPod], failure: Exception) -> None:
+        if self._on_error is not None:
+            for queued in replicas:
+                self._on_error(plugin, "QueueingHint", queued.info, failure)
 
-    def _count(self, opinion: _Opinion, pod_count: int) -> None:
-        """As if each of the pods had been asked: upstream does ask them."""
-        for key, seconds in opinion.asked:
-            self._metrics.hint_executions[key] += pod_count
-            if self._is_timed:
-                self._metrics.hint_durations[key].observe(seconds / pod_count, pod_count)
+
+def _unasked_worth(queued: QueuedPod, event: ClusterEvent, new: Any) -> Worth:
+    if event.is_wildcard and queued.rejectors:
+        return _wildcard_worth(queued, new)
+    return Worth.AFTER_BACKOFF
 
 
 def _wildcard_worth(queued: QueuedPod, new: Any) -> Worth:

@@ -28,7 +28,7 @@ from stowplan.framework.timing import Recorder
 from stowplan.queue.backoff import BackoffQueue, SortKey
 from stowplan.queue.gating import Gate
 from stowplan.queue.heap import KeyedHeap
-from stowplan.queue.hints import HintMap, Hints, OnPluginError, Worth
+from stowplan.queue.hints import HintMap, Hints, Matched, OnPluginError, Worth
 from stowplan.queue.in_flight import InFlight
 from stowplan.queue.metrics import (
     ACTIVE,
@@ -59,6 +59,9 @@ _NOMINATING_LABELS = frozenset({_POD_ADD, _POD_UPDATE})
 _FORCE_ACTIVATE = FORCE_ACTIVATE.label
 
 _key, _nominated_node = attrgetter("key"), attrgetter("pod.status.nominated_node_name")
+
+_Concerned = tuple[GroupKey, Matched, list[QueuedPod]]
+"""Pods of one description that hear of an event, and what to ask about it."""
 
 Place = Literal["active", "backoff", "unschedulable", "gated", "in flight"]
 
@@ -405,16 +408,16 @@ class SchedulingQueue:
             return  # Nobody is there to hear of it.
         if not self._hints.interested(event):
             return
-        if self._unschedulable.groups:
-            groups = [
-                (key, list(pods.values()))
-                for key, pods in self._unschedulable.groups.items()
-                if self._hints.may_be_worth(key, event)
-            ]
-            if pre_check is not None:
-                groups = [(key, [q for q in pods if pre_check(q.info)]) for key, pods in groups]
-            if groups:
-                self._move(groups, event, old, new)
+        concerned: list[_Concerned] = []
+        for key, group in self._unschedulable.groups.items():
+            heard = self._hints.heard(key, event)
+            if heard is not None:
+                pods = list(group.values())
+                if pre_check is not None:
+                    pods = [queued for queued in pods if pre_check(queued.info)]
+                concerned.append((key, heard, pods))
+        if concerned:
+            self._move(concerned, event, old, new)
         self._in_flight.log(event, old, new)
 
     def move_one(self, pod: PodInfo, event: ClusterEvent, old: Any, new: Any) -> None:
@@ -424,8 +427,9 @@ class SchedulingQueue:
         queued = self._unschedulable.get(pod.key)
         if queued is not None and queued.info.uid == pod.uid:
             key = self._unschedulable.group_of(pod.key)
-            if self._hints.may_be_worth(key, event):
-                self._move([(key, [queued])], event, old, new)
+            heard = self._hints.heard(key, event)
+            if heard is not None:
+                self._move([(key, heard, [queued])], event, old, new)
         self._in_flight.log(event, old, new)
 
     def assigned_pod_added(self, pod: PodInfo) -> None:
@@ -444,34 +448,32 @@ class SchedulingQueue:
             return False
         return self._leave_backoff(queued, _FORCE_ACTIVATE)
 
-    def _move(
-        self,
-        groups: list[tuple[GroupKey, list[QueuedPod]]],
-        event: ClusterEvent,
-        old: Any,
-        new: Any,
-    ) -> None:
-        label = event.label
-        moves: list[tuple[int, QueuedPod, Worth, bool]] = []
-        for key, pods in groups:
-            gated = key.gating_plugin != "" and self._pop_from_backoff
-            for worth, worthy in self._hints.moves(pods, event, old, new):
-                if gated:
+    def _move(self, concerned: list[_Concerned], event: ClusterEvent, old: Any, new: Any) -> None:
+        # With early popping the gate stands before both queues a pod may go to.
+        label, asked = event.label, self._pop_from_backoff
+        moves: list[tuple[int, QueuedPod, Worth]] = []
+        for key, heard, pods in concerned:
+            for worth, worthy in self._hints.moves(pods, heard, event, old, new):
+                if asked:
                     worthy = self._let_go(worthy, key, label)
-                moves += [(queued.waiting_turn, queued, worth, gated) for queued in worthy]
+                if worthy:
+                    moves += [(queued.waiting_turn, queued, worth) for queued in worthy]
         moves.sort()
-        for _, queued, worth, admitted in moves:
+        for _, queued, worth in moves:
             self._unschedulable.remove(queued.info.key)
-            self._requeue(queued, worth, label, admitted=admitted)
+            if asked and queued.gating_plugin:
+                self._enter_unschedulable(queued, label)
+            else:
+                self._requeue(queued, worth, label, admitted=asked)
 
     def _let_go(self, pods: list[QueuedPod], key: GroupKey, label: str) -> list[QueuedPod]:
-        """Of pods behind a gate those that it now admits; the others keep their place."""
-        free: list[QueuedPod] = []
-        for queued in self._gate.changed(pods, key.profile, key.gating_plugin):
-            if self._gate.admits(queued):
-                free.append(queued)
-            else:
-                self._unschedulable.put(queued)
+        """Those of the pods that move: all but the ones that still wait behind a gate."""
+        gating_plugin = key.gating_plugin
+        free, held_anew = self._gate.sort_out(pods, key.profile, gating_plugin)
+        if not gating_plugin:
+            return pods
+        for queued in held_anew:
+            self._unschedulable.put(queued)
         if held_count := len(pods) - len(free):
             self.metrics.incoming_pods[UNSCHEDULABLE, label] += held_count
         return free
@@ -495,10 +497,11 @@ class SchedulingQueue:
         self._check_count = self._checks_until(now_s)
         due = self._unschedulable.pop_due(now_s, self._unschedulable_max_s)
         for queued in due:
-            queued.was_flushed = True
             queued.flush_s = now_s
-        for queued in due:
-            self._requeue(queued, Worth.AFTER_BACKOFF, UNSCHEDULABLE_TIMEOUT.label)
+            # Not if a gate holds it.
+            queued.was_flushed = self._requeue(
+                queued, Worth.AFTER_BACKOFF, UNSCHEDULABLE_TIMEOUT.label
+            )
         if due:
             self._in_flight.log(UNSCHEDULABLE_TIMEOUT, None, None)
 

@@ -18,18 +18,16 @@ from time import perf_counter
 from typing import Any, Protocol
 
 from stowplan.clock import Clock
-from stowplan.cluster.informer import Informer, InformerHandlers
+from stowplan.cluster.informer import Informer
 from stowplan.cluster.port import Answer, Cluster, ListOptions, Request
 from stowplan.cluster.reflector import CallLater
 from stowplan.config import SchedulerConfig
 from stowplan.core.extender import CallExtender, ExtenderAnswer
 from stowplan.core.machine import Machine
 from stowplan.core.messages import (
-    Added,
     Answered,
     AskExtender,
     Call,
-    Deleted,
     Effect,
     Event,
     Reconfigure,
@@ -37,10 +35,8 @@ from stowplan.core.messages import (
     ScheduleNext,
     Stop,
     Tick,
-    Updated,
 )
 from stowplan.core.profiles import check_config
-from stowplan.objects.base import KubeObject
 from stowplan.objects.kinds import (
     CSI_DRIVER,
     CSI_NODE,
@@ -95,6 +91,7 @@ EVENTS_PER_BATCH = 1024
 _CallAll = Callable[[Sequence[Request], Callable[[Sequence[Answer]], None]], None]
 
 _token = attrgetter("token")
+_request = attrgetter("request")
 
 
 class ExtenderClient(Protocol):
@@ -186,28 +183,23 @@ class Driver:
     # -- in ---------------------------------------------------------------------------------
 
     def _informer(self, kind: Kind, options: ListOptions) -> Informer:
-        handlers = InformerHandlers(
-            on_add=lambda obj: self._put(Added(obj)),
-            on_update=lambda old, new: self._put(Updated(old, new)),
-            on_delete=self._on_delete,
-            # The last list may be empty, and pods of the others wait for it.
-            on_synced=self._wake,
-        )
         return Informer(
             self._cluster,
             kind,
-            handlers,
+            self._put_all,
+            # The last list may be empty, and pods of the others wait for it.
+            on_synced=self._wake,
             options=options,
             clock=self._clock,
             call_later=self._call_later,
             random=self._random,
         )
 
-    def _on_delete(self, obj: KubeObject, final: bool) -> None:
-        self._put(Deleted(obj))
-
     def _put(self, event: Event) -> None:
-        self._inbox.append(event)
+        self._put_all((event,))
+
+    def _put_all(self, events: Iterable[Event]) -> None:
+        self._inbox.extend(events)
         if not self._turn_asked:
             self._ask_for_turn()
 
@@ -296,25 +288,27 @@ class Driver:
     # -- out --------------------------------------------------------------------------------
 
     def _carry_out(self, effects: Iterable[Effect]) -> None:
-        record, told = self._recorder.record, self.on_effect
+        told = self.on_effect
         calls: list[Call] = []
+        events: list[RecordEvent] = []
         for effect in effects:
             if told is not None:
                 told(effect)
             if isinstance(effect, Call):
                 calls.append(effect)
             elif isinstance(effect, RecordEvent):
-                record(effect)
+                events.append(effect)
             else:
                 self._send(calls)
                 calls = []
                 self._ask_extender(effect)
+        if events:
+            self._recorder.record(events)
         self._send(calls)
 
     def _send(self, calls: list[Call]) -> None:
         if self._call_all is not None and len(calls) > 1:
-            requests = [call.request for call in calls]
-            self._call_all(requests, partial(self._all_answered, calls))
+            self._call_all([*map(_request, calls)], partial(self._all_answered, calls))
             return
         for call in calls:
             self._cluster.call(call.request, partial(self._answered, call.token))
@@ -323,8 +317,7 @@ class Driver:
         self._put(Answered(token, answer))
 
     def _all_answered(self, calls: list[Call], answers: Sequence[Any]) -> None:
-        self._inbox.extend(map(Answered, map(_token, calls), answers))
-        self._wake()
+        self._put_all(map(Answered, map(_token, calls), answers))
 
     def _ask_extender(self, effect: AskExtender) -> None:
         if self._extender_client is None:

@@ -12,7 +12,8 @@ import logging
 from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import count
+from itertools import count, repeat, starmap
+from operator import itemgetter
 from random import Random
 from typing import Any
 
@@ -47,6 +48,8 @@ _Key = tuple[str, ...]
 
 _Call = tuple[RecordEvent | None, _Key, Create | Patch, int]
 """What it is about (None: nothing new to say), its series, what is sent, and for which time."""
+
+_request: Callable[[_Call], Create | Patch] = itemgetter(2)
 
 _CallAll = Callable[[Sequence[Request], Callable[[Sequence[Answer]], None]], None]
 
@@ -99,19 +102,25 @@ class EventRecorder:
         self.on_empty: Callable[[], None] | None = None
         """Told whenever the last event has been sent."""
 
-    def record(self, event: RecordEvent) -> None:
-        if len(self._queue) + self._waiting >= QUEUE_MAX:
-            self.dropped += 1
-            return
+    def record(self, events: Sequence[RecordEvent]) -> None:
+        room = max(0, QUEUE_MAX - len(self._queue) - self._waiting)
+        if len(events) > room:
+            self.dropped += len(events) - room
+            events = events[:room]
         at_s = self._moment_s
         if at_s is None:
             at_s = self._moment_s = self._now_s()
-        self._queue.append((event, at_s))
+        self._queue.extend(zip(events, repeat(at_s)))
 
     @property
     def pending(self) -> int:
         """Those to be sent now; who ends does not wait for a server that gives no answer."""
         return len(self._queue) + len(self._again) + self._in_flight
+
+    def forget_pending(self) -> None:
+        """Send nothing more; what is under way takes its course."""
+        self._queue.clear()
+        self._again.clear()
 
     def flush(self, *, pressed: bool) -> None:
         """Send what is waiting, as far as calls are free; `pressed` while pods are being bound."""
@@ -144,16 +153,12 @@ class EventRecorder:
         """At one go, as many as there are: for the cluster they are one call."""
         again, queue = self._again, self._queue
         while again or queue:
-            calls = [*again]
+            calls = [*again, *filter(None, starmap(self._next_call, queue))]
             again.clear()
-            while queue:
-                event, at_s = queue.popleft()
-                call = self._next_call(event, at_s)
-                if call is not None:
-                    calls.append(call)
+            queue.clear()
             if calls:
                 self._in_flight += len(calls)
-                call_all([call[2] for call in calls], partial(self._all_done, calls))
+                call_all([*map(_request, calls)], partial(self._all_done, calls))
 
     def _next_call(self, event: RecordEvent, at_s: float) -> _Call | None:
         """What to send for this event; None where it is only counted."""

@@ -155,7 +155,7 @@ class Replica:
         note = f"{lease.spec.holder_identity} {what}"
         profile = self._driver.machine.config.profiles[0].scheduler_name
         event = RecordEvent(lease, "Normal", "LeaderElection", action, note, profile)
-        self._recorder.record(event)
+        self._recorder.record([event])
 
     def _lost(self) -> None:
         if self._phase is _Phase.RELEASING:

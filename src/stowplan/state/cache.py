@@ -25,10 +25,11 @@ from stowplan.state.node_tree import NodeTree
 from stowplan.state.pod_info import NO_LABELS, PodInfo, PodKind, kind_of
 
 # An enum's members are slow to reach through the class.
-_POD_ADDED, _POD_SWAPPED, _POD_REDEFINED = (
+_POD_ADDED, _POD_SWAPPED, _POD_REDEFINED, _POD_REMOVED = (
     Change.POD_ADDED,
     Change.POD_SWAPPED,
     Change.POD_REDEFINED,
+    Change.POD_REMOVED,
 )
 
 
@@ -135,20 +136,19 @@ class Cache:
     def update_pod(self, pod: Pod) -> PodInfo:
         uid = _key(pod)
         state = self._pods.get(uid)
-        key = f"{pod.metadata.namespace}/{pod.metadata.name}"
         if state is None:
             raise CacheError(
-                f"pod {uid}({key}) is not added to scheduler cache, so cannot be updated"
+                f"pod {_named(pod)} is not added to scheduler cache, so cannot be updated"
             )
         if state.assumed:
-            raise CacheError(f"assumed pod {uid}({key}) should not be updated")
-        if state.info.node_name != pod.spec.node_name:
+            raise CacheError(f"assumed pod {_named(pod)} should not be updated")
+        known = state.info
+        if known.pod.spec.node_name != pod.spec.node_name:
             raise CacheCorrupted(
-                f"pod {uid}({key}) moved from node {state.info.node_name!r} "
-                f"to {pod.spec.node_name!r}"
+                f"pod {_named(pod)} moved from node {known.node_name!r} to {pod.spec.node_name!r}"
             )
-        info = PodInfo(pod, same_kind(state.info, pod))
-        self._replace(state.info, info)
+        info = PodInfo(pod, same_kind(known, pod))
+        self._replace(known, info)
         state.info = info
         return info
 
@@ -157,11 +157,10 @@ class Cache:
         state = self._pods.get(uid)
         if state is None:
             raise CacheError(
-                f"pod {uid}({pod.metadata.namespace}/{pod.metadata.name}) is not found in "
-                "scheduler cache, so cannot be removed from it"
+                f"pod {_named(pod)} is not found in scheduler cache, so cannot be removed from it"
             )
         node_name = pod.spec.node_name
-        if node_name and node_name != state.info.node_name:
+        if node_name and node_name != state.info.pod.spec.node_name:
             raise CacheCorrupted(
                 f"pod {uid}({state.info.key}) was removed from node {node_name!r}, "
                 f"but was on {state.info.node_name!r}"
@@ -185,8 +184,9 @@ class Cache:
 
     def _drop(self, uid: str, state: _PodState) -> None:
         del self._pods[uid]
-        self._assumed.pop(uid, None)
-        self._bound_at_s.pop(uid, None)
+        if state.assumed:
+            del self._assumed[uid]
+            self._bound_at_s.pop(uid, None)
         self._remove_from_node(state.info)
 
     def _replace(self, old: PodInfo, new: PodInfo) -> None:
@@ -217,12 +217,11 @@ class Cache:
         self._changed(_POD_ADDED, node, info)
 
     def _remove_from_node(self, info: PodInfo) -> None:
-        node = self.nodes[info.node_name]
-        known = node.pods[info.uid]
-        node.remove_pod(info)
-        self._changed(Change.POD_REMOVED, node, known)
+        name = info.pod.spec.node_name
+        node = self.nodes[name]
+        self._changed(_POD_REMOVED, node, node.remove_pod(info))
         if node.node is None and not node.pods:
-            del self.nodes[info.node_name]
+            del self.nodes[name]
 
     # -- nodes ------------------------------------------------------------------------------
 
@@ -277,6 +276,12 @@ def _key(pod: Pod) -> str:
     if not uid:
         raise CacheError("cannot get cache key for pod with empty UID")
     return uid
+
+
+def _named(pod: Pod) -> str:
+    """For messages."""
+    metadata = pod.metadata
+    return f"{metadata.uid}({metadata.namespace}/{metadata.name})"
 
 
 _shared = attrgetter(*(name for name in PodSpec.__struct_fields__ if name != "node_name"))

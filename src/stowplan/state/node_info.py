@@ -85,14 +85,15 @@ class NodeInfo:
         if kind.has_claims:
             self._count_claims(pod, 1)
 
-    def remove_pod(self, pod: PodInfo) -> None:
-        """Take off a pod that is on this node (by uid); the sums follow what was counted."""
+    def remove_pod(self, pod: PodInfo) -> PodInfo:
+        """Take off a pod that is on this node (by uid), and return it as it was counted."""
         known = self.pods.pop(pod.uid, None)
         if known is None:
             raise KeyError(f"no corresponding pod {pod.key} in pods of node {self.name}")
         self._take_off(known.kind, 1)
         if known.kind.has_claims:
             self._count_claims(known, -1)
+        return known
 
     def remove_pods(self, pods: Iterable[PodInfo]) -> None:
         """`remove_pod` for several that are all on this node: replicas are counted together."""
@@ -138,6 +139,14 @@ class NodeInfo:
             for ip, protocol, port in wanted
             for used_ip, used_protocol, used_port in self.used_ports
         )
+
+    def emptied(self) -> NodeInfo:
+        """A copy to try things out on, without any pods."""
+        copy = NodeInfo(self.name)
+        copy.node, copy.row, copy.generation = self.node, self.row, self.generation
+        copy.allocatable = self.allocatable
+        copy.image_states = self.image_states
+        return copy
 
     def clone(self) -> NodeInfo:
         """A copy to try things out on; pods and node are shared, the sums are not."""

@@ -311,7 +311,8 @@ class NodeTable:
                         dirty[row] = info
             elif change is _POD_REMOVED:
                 if row >= 0:
-                    self._count_pod(payload, row, -1)
+                    self.pods.remove(payload)
+                    self.counts.count(payload.kind, row, -1)
                     dirty[row] = info
             elif change is _NODE_SET:
                 if row < 0:

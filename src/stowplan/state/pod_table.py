@@ -132,15 +132,17 @@ class PodTable:
             return False
         self._kind_slot_at[slot] = self._row_at[slot] = -1
         self._free.append(slot)
-        self._drop_kind(pod.kind)
-        if pod.kind.has_pod_affinity:
+        kind = pod.kind
+        self._drop_kind(kind)
+        if kind.has_pod_affinity:
             self.terms_version += 1
-        for key in pod.claim_keys:
-            count = self.claims.get(key, 0) - 1
-            if count > 0:
-                self.claims[key] = count
-            else:
-                self.claims.pop(key, None)
+        if kind.has_claims:
+            for key in pod.claim_keys:
+                count = self.claims.get(key, 0) - 1
+                if count > 0:
+                    self.claims[key] = count
+                else:
+                    self.claims.pop(key, None)
         return True
 
     def change_kind(self, old: PodInfo, new: PodInfo) -> None:

@@ -6,20 +6,22 @@ controller by namespace, so that no controller ever walks the whole cluster.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from random import Random
 
 from stowplan.apiserver.controllers.work_queue import WorkQueue
 from stowplan.clock import Clock
-from stowplan.cluster.informer import Informer, InformerHandlers
+from stowplan.cluster.informer import Informer
 from stowplan.cluster.port import Cluster
 from stowplan.cluster.reflector import CallLater
 from stowplan.objects.base import KubeObject
+from stowplan.objects.changes import Added, Change, Deleted, Updated
 from stowplan.objects.kinds import Kind
 from stowplan.objects.pod import Pod
 
-Change = Callable[[KubeObject | None, KubeObject | None], None]
-"""The object before and after; None where it was not, or is no more."""
+Listener = Callable[[KubeObject | None, KubeObject | None], None]
+"""Gets the object before and after; None where it was not, or is no more."""
 
 SYNC_CHECK_S = 0.05
 
@@ -40,7 +42,7 @@ class Shared:
         self.clock = clock
         self.call_later = call_later
         self.on_synced: list[Callable[[], None]] = []
-        self._listeners: dict[Kind, list[Change]] = {kind: [] for kind in kinds}
+        self._listeners: dict[Kind, list[Listener]] = {kind: [] for kind in kinds}
         self._owned: dict[Kind, _Index] = {kind: {} for kind in self._listeners}
         self._orphans: dict[Kind, _Index] = {kind: {} for kind in self._listeners}
         self._by_namespace: dict[Kind, _Index] = {kind: {} for kind in self._listeners}
@@ -50,7 +52,7 @@ class Shared:
             kind: Informer(
                 cluster,
                 kind,
-                self._handlers(kind),
+                partial(self._changed, kind),
                 clock=clock,
                 call_later=call_later,
                 random=random,
@@ -76,8 +78,8 @@ class Shared:
         for informer in self._informers.values():
             informer.stop()
 
-    def listen(self, kind: Kind, change: Change) -> None:
-        self._listeners[kind].append(change)
+    def listen(self, kind: Kind, listener: Listener) -> None:
+        self._listeners[kind].append(listener)
 
     def synced(self) -> bool:
         return self._was_synced
@@ -107,22 +109,25 @@ class Shared:
         """Whether a write at this version has come back through the watch."""
         return self._versions[kind] >= version
 
-    def _handlers(self, kind: Kind) -> InformerHandlers:
-        return InformerHandlers(
-            on_add=lambda new: self._changed(kind, None, new),
-            on_update=lambda old, new: self._changed(kind, old, new),
-            on_delete=lambda old, final: self._changed(kind, old, None),
-        )
+    def _changed(self, kind: Kind, changes: Sequence[Change]) -> None:
+        for change in changes:
+            match change:
+                case Added(new):
+                    self._take(kind, new, None, new)
+                case Updated(old, new):
+                    self._take(kind, new, old, new)
+                case Deleted(old):
+                    self._take(kind, old, old, None)
 
-    def _changed(self, kind: Kind, old: KubeObject | None, new: KubeObject | None) -> None:
-        some = new if new is not None else old
-        assert some is not None, f"a change of no {kind}"
-        version = some.metadata.resource_version
+    def _take(
+        self, kind: Kind, latest: KubeObject, old: KubeObject | None, new: KubeObject | None
+    ) -> None:
+        version = latest.metadata.resource_version
         if version.isdecimal():
             self._versions[kind] = max(self._versions[kind], int(version))
         self._move(kind, old, new)
-        for change in self._listeners[kind]:
-            change(old, new)
+        for listener in self._listeners[kind]:
+            listener(old, new)
 
     def _move(self, kind: Kind, old: KubeObject | None, new: KubeObject | None) -> None:
         if old is not None:

@@ -42,6 +42,9 @@ class Room:
     used: Amounts
     free: Amounts
     """Below 0 where more is used than there is."""
+    percent: tuple[Ints, Floats] | None
+    """`100 * free` divided by the capacity, and what that leaves over; None where the nodes do not
+    all have the same capacity, or float64 would not be exact."""
     present: NodeMask | None
     """Where the node has some of it; None: everywhere."""
     least_capacity: int
@@ -49,12 +52,15 @@ class Room:
     least_free: int
     """No node has less left; it may be that none has so little."""
 
-    def left(self, amount: int) -> Amounts:
-        """What is free once `amount` is taken; an array of its own."""
-        if len(self.capacity) == 1:
-            left: Amounts = (self.capacity - amount) - self.used
-        else:
-            left = self.free - amount
+    def percent_left(self, amount: int) -> Amounts:
+        """What is free once `amount` is taken, in whole percent; an array of its own."""
+        if self.percent is None:
+            return percent(self.free - amount, self.capacity)
+        # Without dividing: one less where what is left over does not cover that of the amount.
+        free, over = self.percent
+        whole, rest = divmod(100 * amount, int(self.capacity[0]))
+        left = free - whole
+        left -= over < rest
         return left
 
     def at(self, rows: Rows | slice) -> Room:
@@ -64,6 +70,7 @@ class Room:
             self.capacity if len(self.capacity) == 1 else self.capacity[rows],
             self.used[rows],
             self.free[rows],
+            None if self.percent is None else (self.percent[0][rows], self.percent[1][rows]),
             None if self.present is None else self.present[rows],
             self.least_capacity,
             self.least_free,
@@ -78,6 +85,8 @@ class _Followed(NamedTuple):
     total_at: memoryview
     used_at: memoryview
     free_at: memoryview
+    percent_at: memoryview | None
+    over_at: memoryview | None
 
 
 class Rooms:
@@ -119,11 +128,17 @@ class Rooms:
                 if one[row] != other[row]:
                     self._forget()
                     return
-            for room, source_at, total_at, used_at, free_at in self._followed:
+            for room, source_at, total_at, used_at, free_at, percent_at, over_at in self._followed:
                 used_at[row] = used = source_at[row]
-                free_at[row] = free = total_at[row] - used
+                total = total_at[row]
+                free_at[row] = free = total - used
                 if free < room.least_free:
                     room.least_free = free
+                    if free <= -_EXACT_MAX:
+                        self._forget()
+                        return
+                if percent_at is not None and over_at is not None:
+                    percent_at[row], over_at[row] = divmod(100 * free, total)
 
     def _forget(self) -> None:
         self._requested.clear()
@@ -147,7 +162,13 @@ class Rooms:
                 return room
         room = rooms[resource] = _room(totals, used)
         views = used.data, totals.data, room.used.data, room.free.data
-        self._followed.append(_Followed(room, *views))
+        if room.percent is None or resource == PODS:
+            # Nobody rates how many pods there are.
+            room.percent = None
+            self._followed.append(_Followed(room, *views, None, None))
+        else:
+            percent_of, over = room.percent
+            self._followed.append(_Followed(room, *views, percent_of.data, over.data))
         return room
 
 
@@ -155,16 +176,31 @@ def _room(totals: Ints, used: Ints) -> Room:
     present, free = totals > 0, totals - used
     capacity = np.where(present, totals, 1)
     dtype = np.int64 if capacity.max(initial=0) >= _EXACT_MAX else np.float64
+    in_percent = None
     if len(totals) and totals[0] > 0 and (totals == totals[0]).all():
         capacity = capacity[:1]
+        if dtype == np.float64 and free.min() > -_EXACT_MAX:
+            quotient, over = np.divmod(100 * free, capacity)
+            in_percent = quotient, over.astype(np.float64)
     return Room(
         capacity.astype(dtype),
         used.astype(dtype),
         free.astype(dtype),
+        in_percent,
         None if present.all() else present,
         int(totals.min(initial=INT64_MAX)),
         int(free.min(initial=INT64_MAX)),
     )
+
+
+def percent(part: Amounts, whole: Amounts) -> Amounts:
+    """`100 * part // whole`, written over `part`."""
+    part *= 100
+    if part.dtype == np.int64:
+        part //= whole
+        return part
+    part /= whole
+    return np.floor(part, out=part)
 
 
 _of_tables: WeakKeyDictionary[NodeTable, Rooms] = WeakKeyDictionary()

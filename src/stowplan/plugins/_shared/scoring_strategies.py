@@ -13,7 +13,7 @@ from typing import Protocol
 import numpy as np
 
 from stowplan.framework.status import MAX_NODE_SCORE, Scores
-from stowplan.plugins._shared.room import Amounts, Floats, Room
+from stowplan.plugins._shared.room import Amounts, Room, percent
 
 _MAX_SHAPE_SCORE = 10
 
@@ -36,7 +36,7 @@ class LeastAllocated:
         return free * MAX_NODE_SCORE // capacity if free > 0 else 0
 
     def rates(self, room: Room, amount: int) -> Amounts:
-        rated = _percent(room.left(amount), room.capacity)
+        rated = room.percent_left(amount)
         return np.maximum(rated, 0, out=rated) if amount > room.least_free else rated
 
 
@@ -47,7 +47,7 @@ class MostAllocated:
         return requested * MAX_NODE_SCORE // capacity if requested < capacity else MAX_NODE_SCORE
 
     def rates(self, room: Room, amount: int) -> Amounts:
-        return _percent(_requested(room, amount), room.capacity)
+        return percent(_requested(room, amount), room.capacity)
 
 
 class RequestedToCapacityRatio:
@@ -65,8 +65,8 @@ class RequestedToCapacityRatio:
         return self._scores[percent]
 
     def rates(self, room: Room, amount: int) -> Amounts:
-        percent = _percent(_requested(room, amount), room.capacity)
-        rated: Amounts = self._table[percent.astype(np.intp)]
+        used = percent(_requested(room, amount), room.capacity)
+        rated: Amounts = self._table[used.astype(np.intp)]
         return rated
 
 
@@ -91,7 +91,7 @@ def score_at(shape: Sequence[tuple[int, int]], percent: int) -> int:
 
 def weigh_many(strategy: Strategy, parts: Sequence[tuple[int, int, Room]], count: int) -> Scores:
     """The weighted mean over (weight, amount, room) of what each node has."""
-    total: Floats | None = None
+    total: Amounts | None = None
     fixed_weight = 0
     weights: Amounts | None = None
     for weight, amount, room in parts:
@@ -107,19 +107,19 @@ def weigh_many(strategy: Strategy, parts: Sequence[tuple[int, int, Room]], count
             weights = weighed if weights is None else weights + weighed
         if weight != 1:
             rated *= weight
-        if total is None:
-            total = rated.astype(np.float64, copy=False)
-        else:
-            total += rated
+        total = rated if total is None else total + rated
     if total is None:
         return np.zeros(count, np.int64)
     if weights is not None:
-        total /= np.maximum(weights + fixed_weight, 1)
-    elif fixed_weight & (fixed_weight - 1) == 0:
-        # A power of two, as by default: multiplying is as exact, and faster.
-        total *= 1 / fixed_weight
+        total = total / np.maximum(weights + fixed_weight, 1)
+    elif fixed_weight & (fixed_weight - 1) != 0:
+        total = total / fixed_weight
+    elif total.dtype == np.int64:
+        # A power of two, as by default: shifting is as exact, and faster; and so is multiplying.
+        total >>= fixed_weight.bit_length() - 1
+        return total
     else:
-        total /= fixed_weight
+        total *= 1 / fixed_weight
     if not strategy.counts_zero:
         total += 0.5
     return total.astype(np.int64)
@@ -128,12 +128,3 @@ def weigh_many(strategy: Strategy, parts: Sequence[tuple[int, int, Room]], count
 def _requested(room: Room, amount: int) -> Amounts:
     requested: Amounts = room.used + amount
     return np.minimum(requested, room.capacity, out=requested)
-
-
-def _percent(part: Amounts, whole: Amounts) -> Amounts:
-    part *= MAX_NODE_SCORE
-    if part.dtype == np.int64:
-        part //= whole
-        return part
-    part /= whole
-    return np.floor(part, out=part)

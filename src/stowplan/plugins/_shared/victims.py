@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import inf
-from operator import attrgetter
 from struct import Struct, pack, unpack
+from typing import NamedTuple
 
 from stowplan.framework.cycle import Cycle
+from stowplan.framework.diagnosis import Diagnosis
 from stowplan.framework.errors import PluginFailed
 from stowplan.framework.nominations import filter_beside, nominated_beside
 from stowplan.framework.runtime import Framework
@@ -31,38 +32,34 @@ _PRIORITY_OFFSET = 2**31
 """Makes every priority positive, so that more victims always weigh more."""
 
 
-_rank = attrgetter("rank")
 _NUMBERS = Struct(">QQQQ")
 _SIGN_BIT = 2**63
 
 
-class Candidate:
-    """A node, and who would have to leave it."""
+class Candidate(NamedTuple):
+    """A node, and who would have to leave it.  Of several, the smallest hurts least."""
 
-    __slots__ = ("node", "rank", "victims", "violations")
+    violations: int
+    """Victims whose eviction breaks a disruption budget."""
+    harm: bytes
+    """The other criteria, each to break the ties of those before it."""
+    node: str
+    victims: tuple[PodInfo, ...]
+    """At least one; most important first."""
 
-    def __init__(self, node: str, victims: tuple[PodInfo, ...], violations: int) -> None:
-        self.node = node
-        self.victims = victims
-        """At least one; most important first."""
-        self.violations = violations
-        """Victims whose eviction breaks a disruption budget."""
-        self.rank = self._rank()
-        """The candidate that hurts least has the lowest: each part breaks the ties of those
-        before it."""
-
-    def _rank(self) -> tuple[int, bytes]:
-        victims = self.victims
-        top = max(victim.priority for victim in victims)
+    @classmethod
+    def of(cls, node: str, victims: tuple[PodInfo, ...], violations: int) -> Candidate:
+        priorities = [victim.kind.priority for victim in victims]
+        top = max(priorities)
         # Big-endian numbers, one after the other: as bytes, a hundred are compared in no time.
         numbers = _NUMBERS.pack(
-            victims[0].priority + _PRIORITY_OFFSET,
-            sum(victim.priority + _PRIORITY_OFFSET for victim in victims),
-            len(victims),
-            ordered(-min(start_time_s(victim) for victim in victims if victim.priority == top)),
+            priorities[0] + _PRIORITY_OFFSET,
+            sum(priorities) + _PRIORITY_OFFSET * len(priorities),
+            len(priorities),
+            ordered(-min([start_time_s(v) for v in victims if v.kind.priority == top])),
         )
         # Upstream takes any; the smallest name makes a run repeatable.
-        return self.violations, numbers + self.node.encode()
+        return cls(violations, numbers + node.encode(), node, victims)
 
 
 def ordered(number: float) -> int:
@@ -83,7 +80,7 @@ def start_time_s(pod: PodInfo) -> float:
 
 def importance(pod: PodInfo) -> tuple[int, float]:
     """Sort key: higher priority first, then the longer-running pod."""
-    return -pod.priority, start_time_s(pod)
+    return -pod.kind.priority, start_time_s(pod)
 
 
 class Refusal:
@@ -128,64 +125,104 @@ def select_victims(
     if not lower:
         return _NOBODY_TO_EVICT
     nominated = nominated_beside(framework.handle.nominated, pod, node.name)
-    beside += [(other.uid, other.kind) for other in nominated]
+    if nominated:
+        beside += [(other.uid, other.kind) for other in nominated]
     if before is not None and before.holds(node.node, beside):
         return before
     try:
-        trial, trial_node = _without(framework, cycle, pod, node, lower)
+        trial = _Trial(framework, cycle, pod, node, lower)
         if nominated:
-            status = filter_beside(framework, trial, pod, trial_node, nominated)
+            status = trial.refusal_beside(nominated)
             if status is not None:
                 return Refusal(status, node.node, beside)
-        status = framework.filter_one(trial, pod, trial_node)
+        status = trial.refusal()
         if status is None:
-            return _reprieve(framework, trial, pod, trial_node, lower, budgets)
+            return _reprieve(trial, lower, nominated, budgets)
         # Beside the nominated pods it would fit: once they have come, the answer is another.
         return Refusal(status) if nominated else Refusal(status, node.node, beside)
     except PluginFailed as failure:
         return Refusal(failure.status)
 
 
-def _without(
-    framework: Framework, cycle: Cycle, pod: PodInfo, node: NodeInfo, gone: list[PodInfo]
-) -> tuple[Cycle, NodeInfo]:
-    """The cycle and the node as they would be without these pods, to try things out on."""
-    trial_node = node.clone()
-    if not framework.has_extensions(cycle):
-        trial_node.remove_pods(gone)
-        return cycle, trial_node
-    trial = cycle.clone()
-    for other in gone:
-        trial_node.remove_pod(other)
-        framework.remove_pod(trial, pod, other, trial_node)
-    return trial, trial_node
+class _Trial:
+    """A cycle and a node, as they would be without some of its pods, to try things out on."""
+
+    __slots__ = ("_cycle", "_framework", "_node_passes", "_pod", "are_alike", "node")
+
+    def __init__(
+        self, framework: Framework, cycle: Cycle, pod: PodInfo, node: NodeInfo, gone: list[PodInfo]
+    ) -> None:
+        self._framework, self._cycle, self._pod = framework, cycle, pod
+        diagnosis: Diagnosis | None = cycle.statuses
+        first = diagnosis.first_filter(node.row) if diagnosis is not None else 0
+        self._node_passes = framework.passes_itself(cycle, first)
+        """Whether no filter need be asked that reads the node object alone."""
+        self.are_alike = not framework.has_extensions(cycle)
+        """Whether pods of one kind make the same difference."""
+        if not self.are_alike:
+            self._cycle, self.node = cycle.clone(), node.clone()
+            for other in gone:
+                self.remove(other)
+        elif len(gone) == len(node.pods):
+            self.node = node.emptied()
+        else:
+            self.node = node.clone()
+            self.node.remove_pods(gone)
+
+    def add(self, other: PodInfo) -> None:
+        self.node.add_pod(other)
+        if not self.are_alike:
+            self._framework.add_pod(self._cycle, self._pod, other, self.node)
+
+    def remove(self, other: PodInfo) -> None:
+        self.node.remove_pod(other)
+        if not self.are_alike:
+            self._framework.remove_pod(self._cycle, self._pod, other, self.node)
+
+    def refusal(self) -> Status | None:
+        """Why the pod does not fit as things are."""
+        status = self._framework.filter_one(
+            self._cycle, self._pod, self.node, pods_only=self._node_passes
+        )
+        self._node_passes = self._node_passes or status is None
+        return status
+
+    def refusal_beside(self, nominated: list[PodInfo]) -> Status | None:
+        """Why it does not, if these pods were there too."""
+        return filter_beside(
+            self._framework,
+            self._cycle,
+            self._pod,
+            self.node,
+            nominated,
+            pods_only=self._node_passes,
+        )
+
+    def fits(self, nominated: list[PodInfo]) -> bool:
+        """Whether it does, with and without them."""
+        return (not nominated or self.refusal_beside(nominated) is None) and self.refusal() is None
 
 
 def _reprieve(
-    framework: Framework,
-    cycle: Cycle,
-    pod: PodInfo,
-    node: NodeInfo,
+    trial: _Trial,
     lower: list[PodInfo],
+    nominated: list[PodInfo],
     budgets: Sequence[PodDisruptionBudget],
 ) -> Candidate | Refusal:
-    """Put pods back one by one, those that budgets protect first, as long as `pod` still fits."""
+    """Put pods back one by one, those that budgets protect first, as long as the pod still fits."""
     lower = sorted(lower, key=importance)
     violating, others = split_by_budget(lower, budgets)
-    are_alike = not framework.has_extensions(cycle)
     refused: set[PodKind] = set()
 
     def stays(other: PodInfo) -> bool:
         if other.kind in refused:
             return False  # A replica of it had to go, and nothing has changed since.
-        node.add_pod(other)
-        framework.add_pod(cycle, pod, other, node)
-        if framework.filter_one_with_nominated(cycle, pod, node) is None:
+        trial.add(other)
+        if trial.fits(nominated):
             refused.clear()
             return True
-        node.remove_pod(other)
-        framework.remove_pod(cycle, pod, other, node)
-        if are_alike and not other.kind.has_claims:
+        trial.remove(other)
+        if trial.are_alike and not other.kind.has_claims:
             refused.add(other.kind)
         return False
 
@@ -198,9 +235,10 @@ def _reprieve(
     victims += [other for other in others if not stays(other)]
     if violating and others:
         victims.sort(key=importance)
+    name = trial.node.name
     if not victims:
-        return Refusal(error(f'expected at least one victim pod on node "{node.name}"'))
-    return Candidate(node.name, tuple(victims), violations)
+        return Refusal(error(f'expected at least one victim pod on node "{name}"'))
+    return Candidate.of(name, tuple(victims), violations)
 
 
 def split_by_budget(
@@ -237,4 +275,4 @@ def _protects(budget: PodDisruptionBudget, selector: Selector, pod: PodInfo) -> 
 
 def pick_candidate(candidates: Sequence[Candidate]) -> Candidate | None:
     """The node whose victims hurt least."""
-    return min(candidates, key=_rank, default=None)
+    return min(candidates, default=None)
