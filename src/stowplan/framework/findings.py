@@ -72,7 +72,7 @@ class ScoreBoard(Struct):
 
     @property
     def total(self) -> Scores:
-        return self.varying + self.constant
+        return self.varying.astype(np.int64, copy=False) + self.constant
 
     @property
     def plugins(self) -> list[str]:

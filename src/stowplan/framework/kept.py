@@ -35,7 +35,7 @@ ONE_BY_ONE_MAX = 3
 BYTES_MAX = 256 * 2**20
 """Memory for kept answers; the least recently used signature goes first."""
 
-ONCE_MAX = 2
+ONCE_MAX = 1
 """Answers kept for signatures that were met once.  Few, so that where no two pods are alike the
 same memory is used again while it is in the processor's cache."""
 
@@ -49,8 +49,10 @@ _FIXED_BYTES = 8192
 """What one takes up however few nodes there are."""
 
 
+AnyScores = NDArray[Any]
+"""int64, or int32 if all who gave them did."""
+
 _WHOLE = (np.dtype(np.int64), np.dtype(np.int32))
-"""What scores may be kept as; the shorter ones take half the room in the processor's cache."""
 
 _MINE_ALONE = 2
 """References to an object that nobody else holds: the variable, and the question."""
@@ -58,7 +60,7 @@ _MINE_ALONE = 2
 _NO_FIRST: NDArray[np.uint8] = np.zeros(0, np.uint8)
 _NO_WHY: NDArray[np.uint32] = np.zeros(0, np.uint32)
 _NO_MASK: NodeMask = np.zeros(0, np.bool_)
-_NO_SCORES: Scores = np.zeros(0, np.int64)
+_NO_SCORES: AnyScores = np.zeros(0, np.int32)
 
 
 class _Layer:
@@ -94,11 +96,12 @@ class _Layer:
         self.final: NodeMask = _NO_MASK
         self.reasons: dict[int, list[str]] = {}
         """Per filter, what the bits of `why` stand for."""
-        self.raw: dict[str, Scores] = {}
+        self.raw: dict[str, AnyScores] = {}
         self.has_raw: dict[str, bool] = {}
         """Of plugins that normalise: whether their raw scores are not 0 on every node."""
-        self.sum: Scores = _NO_SCORES
-        """Weighted sum of the scores that need no normalising, of the layer below included."""
+        self.sum: AnyScores = _NO_SCORES
+        """Weighted sum of the scores that need no normalising, of the layer below included; as
+        wide as the widest of them."""
 
     def resize(self, size: int) -> None:
         self.first = _grown(self.first, size)
@@ -136,7 +139,8 @@ class _Layer:
         if below is None:
             length = table.size if isinstance(rows, slice) else len(rows)
             first, why = np.zeros(length, np.uint8), np.zeros(length, np.uint32)
-            final, total = np.zeros(length, np.bool_), np.zeros(length, np.int64)
+            final = np.zeros(length, np.bool_)
+            total: AnyScores = np.zeros(length, np.int32)
         else:
             # Of all rows they are those of the layer below, until something has to be written.
             first, why, final = below.first[rows], below.why[rows], below.final[rows]
@@ -166,14 +170,14 @@ class _Layer:
             if scores.dtype not in _WHOLE:
                 scores = scores.astype(np.int64)
             if not every:
-                self.raw[name][rows] = scores
+                self.raw[name] = _written(self.raw[name], rows, scores)
             elif getrefcount(scores) == _MINE_ALONE and scores.flags.owndata:
                 self.raw[name] = scores
             else:
                 self.raw[name] = scores.copy()
             if weight:
                 part = scores if weight == 1 else np.int64(weight) * scores
-                if is_sum_shared:
+                if is_sum_shared or part.dtype != total.dtype:
                     total, is_sum_shared = total + part, False
                 else:
                     total += part
@@ -188,7 +192,8 @@ class _Layer:
         else:
             self._own()
             self.first[rows], self.why[rows], self.final[rows] = first, why, final
-            self.sum[rows] = total
+            self.sum = _written(self.sum, rows, total)
+            self._look()
 
     def ask_one(
         self, cycle: Cycle, pod: PodInfo, table: NodeTable, row: int, recorder: Recorder | None
@@ -352,7 +357,7 @@ class LocalAnswers:
         return self._layer.final
 
     @property
-    def sum(self) -> Scores:
+    def sum(self) -> AnyScores:
         return self._layer.sum
 
     @property
@@ -563,6 +568,14 @@ def _note(recorder: Recorder, plugin: str, point: str, started_s: float) -> floa
     now_s = recorder.now()
     recorder.plugin(plugin, point, SUCCESS, now_s - started_s)
     return now_s
+
+
+def _written(column: NDArray[Any], rows: Rows | slice, values: NDArray[Any]) -> NDArray[Any]:
+    """The column with these values, made wider if it has to be."""
+    if column.dtype != values.dtype:
+        column = column.astype(np.promote_types(column.dtype, values.dtype), copy=False)
+    column[rows] = values
+    return column
 
 
 def _grown(column: NDArray[Any], size: int) -> NDArray[Any]:

@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 
 NodeMask = NDArray[np.bool_]
 Scores = NDArray[np.int64]
+ShortScores = NDArray[np.int32]
+"""As good: quicker to make of floats, and they take half the room in the processor's cache."""
 Rows = NDArray[np.intp]
 """Row numbers into the node table."""
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from stowplan.framework.cycle import Cycle
 from stowplan.framework.handle import Handle
-from stowplan.framework.status import MAX_NODE_SCORE, Rows, Scores
+from stowplan.framework.status import MAX_NODE_SCORE, Rows, ShortScores
 from stowplan.objects.pod import Pod
 from stowplan.plugins._shared.rows import all_zero
 from stowplan.state.node_info import NodeInfo
@@ -63,7 +63,7 @@ class ImageLocality:
 
     def score_nodes(
         self, cycle: Cycle, pod: PodInfo, nodes: NodeTable, rows: Rows | slice
-    ) -> Scores:
+    ) -> ShortScores:
         wanted = _wanted(pod)
         found_bytes = all_zero(nodes, rows)
         nowhere = True
@@ -74,10 +74,10 @@ class ImageLocality:
                 found_bytes += times * (sizes * (holders / nodes.node_count)).astype(np.int64)
                 nowhere = False
         if nowhere:
-            return found_bytes
+            return found_bytes.astype(np.int32)
         clamped = np.minimum(np.maximum(found_bytes, MIN_BYTES), wanted.max_bytes)
-        scores: Scores = MAX_NODE_SCORE * (clamped - MIN_BYTES) // (wanted.max_bytes - MIN_BYTES)
-        return scores
+        scores = MAX_NODE_SCORE * (clamped - MIN_BYTES) // (wanted.max_bytes - MIN_BYTES)
+        return scores.astype(np.int32)
 
 
 def normalized_name(image: str) -> str:

@@ -13,11 +13,10 @@ from math import sqrt
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stowplan.framework.cycle import Cycle
 from stowplan.framework.handle import Handle
-from stowplan.framework.status import MAX_NODE_SCORE, SKIP, NodeMask, Rows, Status
+from stowplan.framework.status import MAX_NODE_SCORE, SKIP, NodeMask, Rows, ShortScores, Status
 from stowplan.objects.resources import CPU, EPHEMERAL_STORAGE, MEMORY, is_scalar
 from stowplan.plugins._shared.room import Floats, Room, Rooms, rooms_of
 from stowplan.plugins._shared.rows import row_count
@@ -34,9 +33,6 @@ _ONE_BY_ONE_MAX = 8
 
 Wanted = tuple[tuple[str, int], ...]
 """(resource, amount)"""
-
-ShortScores = NDArray[np.int32]
-"""Floats become 32-bit integers in a third of the time that 64-bit ones take."""
 
 
 class _Ask:
@@ -114,10 +110,10 @@ class NodeResourcesBalancedAllocation:
 class _Before:
     """150 less the balance of each node as it stands, by one choice of resources."""
 
-    __slots__ = ("_column", "_column_at", "_nothing", "_seen")
+    __slots__ = ("_column", "_column_at", "_names", "_seen")
 
     def __init__(self, names: tuple[str, ...]) -> None:
-        self._nothing: Wanted = tuple((name, 0) for name in names)
+        self._names = names
         self._column: ShortScores = np.zeros(0, np.int32)
         self._column_at = self._column.data
         self._seen = -1
@@ -129,15 +125,25 @@ class _Before:
         few = nodes.few_rows_newer_than(self._seen, _ONE_BY_ONE_MAX)
         if few is None or len(column) != nodes.size:
             every = slice(0, nodes.size)
-            column = self._column = _SHIFT - _balance_many(rooms, nodes, self._nothing, every)
+            nothing = tuple((name, 0) for name in self._names)
+            column = self._column = _SHIFT - _balance_many(rooms, nodes, nothing, every)
             self._column_at = column.data
         else:
             for row in few:
                 info = nodes.infos[row]
                 if info is not None:
-                    self._column_at[row] = _SHIFT - _balances(info, self._nothing)[0]
+                    self._column_at[row] = _SHIFT - _balance(_shares_of(info, self._names))
         self._seen = nodes.version
         return column
+
+
+def _shares_of(node: NodeInfo, names: tuple[str, ...]) -> list[float]:
+    """What is taken of each of these resources that the node has."""
+    has, requested = node.allocatable, node.requested
+    # By a float: the quotient of large integers is more exact in Python than in Go.
+    return [
+        requested.get(name, 0) / float(capacity) for name in names if (capacity := has.get(name))
+    ]
 
 
 def _balances(node: NodeInfo, wanted: Wanted) -> tuple[int, int]:

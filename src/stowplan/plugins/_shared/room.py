@@ -22,11 +22,14 @@ from stowplan.state.node_table import NodeTable
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+ShortInts = NDArray[np.int32]
 Amounts = NDArray[Any]
 """float64, or int64 where float64 would not be exact."""
 
 _EXACT_MAX = 2**46
 """Below it a hundredfold is a whole number that float64 holds, so `floor(100 * a / b)` is exact."""
+_PERCENT_MIN = -(2**29)
+"""Twice as much is still a 32-bit number."""
 _FEW = 8
 """Up to so many changes are followed one by one."""
 _ROOMS_MAX = 64
@@ -42,9 +45,9 @@ class Room:
     used: Amounts
     free: Amounts
     """Below 0 where more is used than there is."""
-    percent: tuple[Ints, Floats] | None
+    percent: tuple[ShortInts, Floats] | None
     """`100 * free` divided by the capacity, and what that leaves over; None where the nodes do not
-    all have the same capacity, or float64 would not be exact."""
+    all have the same capacity, or these types would not be exact."""
     present: NodeMask | None
     """Where the node has some of it; None: everywhere."""
     least_capacity: int
@@ -59,7 +62,7 @@ class Room:
         # Without dividing: one less where what is left over does not cover that of the amount.
         free, over = self.percent
         whole, rest = divmod(100 * amount, int(self.capacity[0]))
-        left = free - whole
+        left = free - min(whole, -_PERCENT_MIN)
         left -= over < rest
         return left
 
@@ -134,7 +137,7 @@ class Rooms:
                 free_at[row] = free = total - used
                 if free < room.least_free:
                     room.least_free = free
-                    if free <= -_EXACT_MAX:
+                    if free <= -_EXACT_MAX or 100 * free < _PERCENT_MIN * total:
                         self._forget()
                         return
                 if percent_at is not None and over_at is not None:
@@ -181,7 +184,8 @@ def _room(totals: Ints, used: Ints) -> Room:
         capacity = capacity[:1]
         if dtype == np.float64 and free.min() > -_EXACT_MAX:
             quotient, over = np.divmod(100 * free, capacity)
-            in_percent = quotient, over.astype(np.float64)
+            if quotient.min() >= _PERCENT_MIN:
+                in_percent = quotient.astype(np.int32), over.astype(np.float64)
     return Room(
         capacity.astype(dtype),
         used.astype(dtype),

@@ -107,14 +107,19 @@ def weigh_many(strategy: Strategy, parts: Sequence[tuple[int, int, Room]], count
             weights = weighed if weights is None else weights + weighed
         if weight != 1:
             rated *= weight
-        total = rated if total is None else total + rated
+        if total is None:
+            total = rated
+        elif rated.dtype == total.dtype:
+            total += rated
+        else:
+            total = total + rated
     if total is None:
         return np.zeros(count, np.int64)
     if weights is not None:
         total = total / np.maximum(weights + fixed_weight, 1)
     elif fixed_weight & (fixed_weight - 1) != 0:
         total = total / fixed_weight
-    elif total.dtype == np.int64:
+    elif total.dtype.kind == "i":
         # A power of two, as by default: shifting is as exact, and faster; and so is multiplying.
         total >>= fixed_weight.bit_length() - 1
         return total
