@@ -51,14 +51,15 @@ def create_events(
         if event.metadata != bare or name in names or subdomain_problem(name):
             return None
         version += 1
+        text = f"{version}"
         new[namespace, name] = replace(
             event,
             api_version=EVENT.api_version,
             kind=EVENT.name,
             metadata=replace(
                 bare,
-                uid=identity.uid(version),
-                resource_version=f"{version}",
+                uid=identity.uid(text),
+                resource_version=text,
                 creation_timestamp=now,
             ),
         )

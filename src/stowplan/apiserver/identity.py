@@ -16,7 +16,6 @@ GENERATED_NAME_BASE_MAX = 58
 _ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 _SUFFIX_LENGTH = 5
 _SUFFIX_COUNT: int = len(_ALPHABET) ** _SUFFIX_LENGTH
-_UID_LEADING_ONE = 16**12
 _PAIRS = [first + second for second in _ALPHABET for first in _ALPHABET]
 _PAIR_COUNT = len(_PAIRS)
 _PAIRS_COUNT = _PAIR_COUNT**2
@@ -32,9 +31,8 @@ class Identity:
         self._second = -1
         self._text = ""
 
-    def uid(self, version: int) -> str:
-        # As `{version:012x}`, at half the price: the one in front keeps the zeros.
-        return self._uid_prefix + hex(_UID_LEADING_ONE + version)[3:]
+    def uid(self, version: str) -> str:
+        return self._uid_prefix + version.zfill(12)
 
     def now(self) -> str:
         """The time as Kubernetes writes it: whole seconds, so nearly always the last answer."""

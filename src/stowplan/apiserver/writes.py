@@ -163,7 +163,7 @@ class Writer:
             meta,
             name=name,
             namespace=namespace,
-            uid=self._identity.uid(ledger.version + 1),
+            uid=self._identity.uid(version),
             resource_version=version,
             generation=1 if struct in _WITH_GENERATION else 0,
             creation_timestamp=now,
@@ -192,7 +192,7 @@ class Writer:
         data = clean_body(kind, body)
         if kind is JOB:
             # Its selector is made from its uid, in the pod template, which is JSON data.
-            uid = self._identity.uid(self._ledger.version + 1)
+            uid = self._identity.uid(self._ledger.next_version())
             data = with_job_selector(data, uid)
         thing, rest = self._split(kind, with_defaults(kind, data))
         return thing, self._rests.of(rest)
@@ -470,11 +470,12 @@ class Writer:
         table = self._ledger.tables[kind.struct]
         meta = thing.metadata
         namespace = (meta.namespace or "default") if kind.namespaced else ""
+        version = self._ledger.next_version()
         meta = replace(
             meta,
             namespace=namespace,
-            uid=meta.uid or self._identity.uid(self._ledger.version + 1),
-            resource_version=self._ledger.next_version(),
+            uid=meta.uid or self._identity.uid(version),
+            resource_version=version,
             creation_timestamp=meta.creation_timestamp or self._identity.now(),
         )
         old = table.find(namespace, meta.name)

@@ -257,9 +257,9 @@ class Algorithm:
         """A place that is set; `rows` says which row of the table each place is."""
         if self.tie_break == "random":
             # From a random place on, the first of the best: any of them will do.
-            start = int(cycle.handle.random.random() * len(is_best))
-            place = start + int(is_best[start:].argmax())
-            return place if is_best[place] else int(is_best.argmax())
+            flags = is_best.tobytes()
+            place = flags.find(1, int(cycle.handle.random.random() * len(flags)))
+            return place if place >= 0 else flags.find(1)
         names = cycle.nodes.names
         best: list[int] = is_best.nonzero()[0].tolist()
         return min(best, key=lambda place: names[place if rows is None else rows[place]])

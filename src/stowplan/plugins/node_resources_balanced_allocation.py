@@ -180,7 +180,9 @@ def _balance(shares: list[float]) -> int:
 
 def _balance_of_two(one: float, other: float) -> int:
     """The standard deviation of two numbers is half their difference."""
-    return int((1.0 - abs(min(one, 1.0) - min(other, 1.0)) / 2) * MAX_NODE_SCORE)
+    # Without `min` and `abs`: a call takes as long as all the rest.
+    difference = (min(1.0, one)) - (min(1.0, other))
+    return int((1.0 - (difference if difference > 0.0 else -difference) / 2) * MAX_NODE_SCORE)
 
 
 def _deviation(shares: list[float]) -> float:

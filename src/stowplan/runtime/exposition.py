@@ -14,8 +14,10 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import lru_cache
 
 import numpy as np
+from numpy.typing import NDArray
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8; escaping=underscores"
 
@@ -50,10 +52,15 @@ def exponential(start: float, factor: float, count: int) -> tuple[float, ...]:
     return tuple(bounds)
 
 
+@lru_cache(maxsize=64)
+def _array(bounds: tuple[float, ...]) -> NDArray[np.float64]:
+    return np.array(bounds)
+
+
 class Histogram:
     __slots__ = ("bounds", "counts", "sum")
 
-    def __init__(self, bounds: Sequence[float]) -> None:
+    def __init__(self, bounds: tuple[float, ...]) -> None:
         self.bounds = bounds
         self.counts = [0] * (len(bounds) + 1)
         """Per bucket, not cumulated; the last one is for what exceeds every bound."""
@@ -64,7 +71,7 @@ class Histogram:
         self.sum += value
 
     def observe_many(self, values: list[float]) -> None:
-        places = np.searchsorted(self.bounds, values)
+        places = _array(self.bounds).searchsorted(values)
         added = np.bincount(places, minlength=len(self.counts)).tolist()
         self.counts = [count + more for count, more in zip(self.counts, added, strict=True)]
         self.sum += sum(values)

@@ -10,10 +10,10 @@ takes the place of upstream's most-recently-changed order.
 
 from __future__ import annotations
 
-from operator import attrgetter
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from stowplan.errors import InternalError
 from stowplan.objects.node import Node
@@ -284,9 +284,6 @@ def _named(pod: Pod) -> str:
     return f"{metadata.uid}({metadata.namespace}/{metadata.name})"
 
 
-_shared = attrgetter(*(name for name in PodSpec.__struct_fields__ if name != "node_name"))
-
-
 def same_kind(known: PodInfo, pod: Pod) -> PodKind:
     """The known kind where it is plain to see that it still holds, else worked out anew.
 
@@ -302,12 +299,16 @@ def same_kind(known: PodInfo, pod: Pod) -> PodKind:
         # What a pod that runs was given can be anywhere in its status.
         and not (before.container_statuses or after.container_statuses)
         and not (before.resources or after.resources)
-        # Tuples compare by identity first: where everything is shared, nothing is looked at.
-        and (old.spec is new.spec or _shared(old.spec) == _shared(new.spec))
+        and _differ_in_node_alone(old.spec, new.spec)
     )
     if not same:
         return kind_of(pod)
     return known.kind if was.labels is now.labels else known.kind.relabelled(pod)
+
+
+def _differ_in_node_alone(old: PodSpec, new: PodSpec) -> bool:
+    """Fields are compared by identity first: where all are shared, nothing is looked at."""
+    return old == new or replace(old, node_name=new.node_name) == new
 
 
 def _is_heartbeat(old: Node, new: Node) -> bool:
