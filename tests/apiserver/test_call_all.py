@@ -23,7 +23,7 @@ from stowplan.objects.api import Bind, Create, Delete, Get, Patch, Request
 from stowplan.objects.base import ObjectMeta, OwnerReference
 from stowplan.objects.coordination import Event
 from stowplan.objects.kinds import EVENT, NAMESPACE, POD
-from stowplan.objects.pod import Pod
+from stowplan.objects.pod import Pod, PodSpec
 from stowplan.objects.workloads import Namespace
 from tests.apiserver.things import (
     START_S,
@@ -157,6 +157,46 @@ evictions |= st.lists(st.sampled_from(PATCHES), max_size=8)
 evictions |= st.lists(st.sampled_from(DELETES), max_size=8)
 
 
+def new_pod(name: str, namespace: str = "default", spec: Any = None, **meta: Any) -> Create:
+    metadata = ObjectMeta(name=name, namespace=namespace, **meta)
+    return Create(POD, namespace, Pod(metadata=metadata, spec=spec or pod_spec()))
+
+
+SOMEBODY = OwnerReference(api_version="v1", kind="Pod", name="owner", uid="somebody")
+NEW_PODS: dict[str, Create] = {
+    "the name is taken": new_pod("web"),
+    "no name": new_pod(""),
+    "a name of its own making": new_pod("", generate_name="made-"),
+    "a long name of its own making": new_pod("", generate_name="x" * 80),
+    "a bad name": new_pod("Not-A-Name"),
+    "labels": new_pod("labelled", labels={"a": "b"}),
+    "bad labels": new_pod("labelled", labels={"-": "-"}),
+    "an owner": new_pod("child", owner_references=[SOMEBODY]),
+    "a version": new_pod("p", resource_version="7"),
+    "a deletion": new_pod("p", deletion_timestamp="2020-01-01T00:00:00Z"),
+    "time to end": new_pod("p", deletion_grace_period_seconds=5),
+    "no namespace": new_pod("p", ""),
+    "no such namespace": new_pod("p", "gone"),
+    "a namespace that is being deleted": new_pod("p", "ending"),
+    "two namespaces": Create(POD, "kube-system", new_pod("p").body),
+    "the namespace of the request": Create(
+        POD, "default", Pod(metadata=ObjectMeta(name="p"), spec=pod_spec())
+    ),
+    "a node": new_pod("p", spec=pod_spec(node_name="n")),
+    "gates": new_pod("p", spec=pod_spec(scheduling_gates=[gate("x/y")])),
+    "no containers": new_pod("p", spec=PodSpec()),
+    "a priority class that is not there": new_pod("p", spec=pod_spec(priority_class_name="x")),
+    "data": Create(POD, "default", pod_data("p", hostname="h")),
+    "a kind that it is not": Create(EVENT, "default", make_pod("p")),
+}
+new_pods = st.lists(
+    st.builds(new_pod, st.sampled_from([f"p{n}" for n in range(9)]))
+    | st.just(NEW_PODS["a name of its own making"]),
+    max_size=8,
+)
+odd_pods = st.lists(st.sampled_from([*NEW_PODS.values(), new_pod("p1")]), max_size=8)
+
+
 class World:
     """A store with a few things in it, in which few events have room.
 
@@ -206,7 +246,8 @@ class World:
 @given(
     st.lists(
         st.tuples(
-            crowds | mixtures | bindings | evictions, st.sampled_from([0.0, 1.0, EVENT_LIFE_S])
+            crowds | mixtures | bindings | evictions | new_pods | odd_pods,
+            st.sampled_from([0.0, 1.0, EVENT_LIFE_S]),
         ),
         max_size=5,
     ),
@@ -263,6 +304,28 @@ def test_bindings_of_all_sorts() -> None:
     assert sorted(bound) == ["data", "tried", "web", "zoned"]
     # What no struct holds is still there.
     assert data(together.store, POD, "data")["spec"]["hostname"] == "h"
+
+
+@pytest.mark.parametrize("what", NEW_PODS)
+def test_pods_of_all_sorts(what: str) -> None:
+    together, apart = World(), World()
+    requests: list[Request] = [new_pod("first"), NEW_PODS[what], new_pod("last")]
+
+    answers = call_all(together.store, requests)
+
+    assert together.outcome(answers) == apart.outcome(one_by_one(apart.store, requests))
+    assert exists(together.store, POD, "last")
+
+
+def test_new_pods_that_belong_to_another_go_with_it() -> None:
+    store = World(calm=True).store
+    owner = create_pod(store, "parent")
+    reference = OwnerReference(api_version="v1", kind="Pod", name="parent", uid=owner.uid)
+
+    call_all(store, [new_pod(name, owner_references=[reference]) for name in ("a", "b")])
+    delete(store, POD, "parent")
+
+    assert not {"a", "b"} & set(names(store, POD))
 
 
 def test_pods_that_are_told_the_same_share_their_status() -> None:

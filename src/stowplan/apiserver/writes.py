@@ -39,6 +39,7 @@ from stowplan.apiserver.identity import GENERATED_NAME_BASE_MAX, Identity
 from stowplan.apiserver.ledger import NOBODY, Ledger, Table
 from stowplan.apiserver.owners import Ref
 from stowplan.apiserver.patch import apply_patch
+from stowplan.apiserver.pod_creations import create_pods
 from stowplan.apiserver.pod_update import validate_pod_update
 from stowplan.apiserver.pod_validation import validate_spec, validate_template
 from stowplan.apiserver.pod_writes import merge_status, status_patch
@@ -132,11 +133,10 @@ class Writer:
 
     def create_all(self, requests: Sequence[Create]) -> Sequence[Answer]:
         """For each of them the new object, or why there is none."""
-        events = create_events(
-            requests, self._ledger, self._identity, self._namespaces, self._events
-        )
-        if events is not None:
-            return events
+        common = requests, self._ledger, self._identity, self._namespaces
+        new = create_pods(*common, self._admission) or create_events(*common, self._events)
+        if new is not None:
+            return new
         return one_by_one(partial(self._create, now=self._identity.now()), requests)
 
     def _create(self, request: Create, now: str) -> KubeObject:
