@@ -35,6 +35,8 @@ from stowplan.runtime.memory import settle_memory
 SAMPLE_S = 1.0
 """How often upstream looks."""
 PICTURE_S = 0.1
+GLANCE_S = 0.04
+"""Between two glances at the yardstick; each takes two thousandths of a second."""
 PICTURE_POINTS_MAX = 600
 PERCENTILES = (50, 90, 95, 99)
 
@@ -225,6 +227,8 @@ class Meter:
         self._started_s = stage.clock.now()
         stage.call_later(SAMPLE_S, self._sample(collection))
         stage.call_later(PICTURE_S, self._draw(collection))
+        if self.yardstick is not None:
+            stage.call_later(GLANCE_S, self._glance_at(self.yardstick, collection))
 
     def stop(self) -> None:
         found = self._found
@@ -264,18 +268,20 @@ class Meter:
                 for step in range(before, at):
                     share = (step + 1 - before) / (at - before)
                     self._picture.append(known + round((self._count - known) * share))
-                self._glance()
                 self._stage.call_later(PICTURE_S, tick)
 
         return tick
 
-    def _glance(self) -> None:
-        if self.yardstick is None:
-            return
-        started_s, cpu_started_s = self._stage.clock.now(), time.process_time()
-        self.yardstick.glance()
-        self._aside_s += self._stage.clock.now() - started_s
-        self._aside_cpu_s += time.process_time() - cpu_started_s
+    def _glance_at(self, yardstick: Yardstick, collection: Collection) -> Callable[[], None]:
+        def tick() -> None:
+            if self._collection is collection:
+                started_s, cpu_started_s = self._stage.clock.now(), time.process_time()
+                yardstick.glance()
+                self._aside_s += self._stage.clock.now() - started_s
+                self._aside_cpu_s += time.process_time() - cpu_started_s
+                self._stage.call_later(GLANCE_S, tick)
+
+        return tick
 
     def _drawn(self) -> tuple[list[float], float]:
         totals, step = [0, *self._picture], ceil(len(self._picture) / PICTURE_POINTS_MAX) or 1

@@ -3,8 +3,8 @@
 Fit, least allocated, balanced allocation, pick, update; no queue, no API server, no objects.  Once
 with every row computed for every pod, once with scores kept and only the row that changed computed
 again.  Machines differ and are shared; a scheduler's rate as a share of the kernel's is what can be
-compared.  So that both meet the same neighbours, the `Yardstick` places a few pods before, after
-and every tenth of a second while `measure` looks, on time that is not counted.
+compared.  So that both meet the same neighbours, the `Yardstick` places a few pods every few
+hundredths of a second while `measure` looks, on time that is not counted.
 """
 
 from __future__ import annotations
@@ -27,8 +27,9 @@ PODS_PER_GLANCE = 50
 PODS_BEFORE = 25
 """Placed first and not counted: the scheduler has filled the processor's caches with its own."""
 PODS_EVERY_ROW = 40
-GLANCES = 10
-"""Before and after the measuring."""
+GLANCES = 2
+"""Before and after the measuring.  Few: a machine may be twice as fast a moment later, and those
+moments are not measured."""
 
 REFERENCE_EVERY_ROW = 8_000.0
 REFERENCE_KEPT = 48_000.0

@@ -137,11 +137,12 @@ class Rooms:
                 free_at[row] = free = total - used
                 if free < room.least_free:
                     room.least_free = free
-                    if free <= -_EXACT_MAX or 100 * free < _PERCENT_MIN * total:
+                if percent_at is not None and over_at is not None:
+                    in_percent, over_at[row] = divmod(100 * free, total)
+                    if in_percent < _PERCENT_MIN:
                         self._forget()
                         return
-                if percent_at is not None and over_at is not None:
-                    percent_at[row], over_at[row] = divmod(100 * free, total)
+                    percent_at[row] = in_percent
 
     def _forget(self) -> None:
         self._requested.clear()
