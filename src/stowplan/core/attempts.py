@@ -22,7 +22,7 @@ DECISIONS_MAX = 10_000
 _decision = attrgetter("decision")
 
 
-class Bound(Struct, frozen=True):
+class Bound(Struct, frozen=True, gc=False):
     """An attempt that went well."""
 
     queued: QueuedPod

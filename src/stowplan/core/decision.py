@@ -100,7 +100,7 @@ class Detail(Struct):
     totals: Totals = field(default_factory=lambda: Totals(_NO_NODES, np.zeros(0, np.int64)))
 
 
-class Decision(Struct):
+class Decision(Struct, gc=False):
     pod: str
     """namespace/name"""
     node: str = ""

@@ -47,7 +47,7 @@ class Reconfigure(Struct, frozen=True):
 Event = Added | Updated | Deleted | Answered | Tick | ScheduleNext | Stop | Reconfigure
 
 
-class Call(Struct, frozen=True):
+class Call(Struct, frozen=True, gc=False):
     """Send a request to the API server; its answer comes back as `Answered`."""
 
     token: int
@@ -59,7 +59,7 @@ class AskExtender(Struct, frozen=True):
     call: CallExtender
 
 
-class RecordEvent(Struct, frozen=True):
+class RecordEvent(Struct, frozen=True, gc=False):
     """Tell the cluster's users what happened: an Event object, written when there is time."""
 
     regarding: Pod | Lease

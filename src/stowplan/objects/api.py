@@ -20,7 +20,7 @@ class Get(Struct, frozen=True):
     name: str
 
 
-class Create(Struct, frozen=True):
+class Create(Struct, frozen=True, gc=False):
     kind: Kind
     namespace: str
     body: KubeObject | dict[str, Any]
@@ -36,7 +36,7 @@ class Update(Struct, frozen=True):
     subresource: str = ""
 
 
-class Patch(Struct, frozen=True):
+class Patch(Struct, frozen=True, gc=False):
     """`patch_type` is `merge`, `strategic` or `json`."""
 
     kind: Kind
@@ -47,7 +47,7 @@ class Patch(Struct, frozen=True):
     subresource: str = ""
 
 
-class Delete(Struct, frozen=True):
+class Delete(Struct, frozen=True, gc=False):
     kind: Kind
     namespace: str
     name: str
@@ -56,7 +56,7 @@ class Delete(Struct, frozen=True):
     grace_period_seconds: int | None = None
 
 
-class Bind(Struct, frozen=True):
+class Bind(Struct, frozen=True, gc=False):
     """POST pods/NAME/binding: the uid is a precondition."""
 
     namespace: str

@@ -4,6 +4,8 @@ Nearly everything a scheduler holds stays (pods, nodes, decisions), and nearly n
 cyclic: reference counts free it.  Left alone, Python's collector walks all that stays again and
 again, in pauses that grow with the cluster.  So it runs rarely, and what is there once the
 cluster is loaded is put out of its reach.  `stowplan run`, `up` and `bench` call both functions.
+Structs that are made for every pod and hold plain data alone, so that they cannot be part of a
+cycle, are never shown to it (`gc=False`).
 """
 
 from __future__ import annotations

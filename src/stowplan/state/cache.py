@@ -41,7 +41,7 @@ class CacheCorrupted(InternalError):
     """The cluster says something that cannot be: a pod changed its node.  Time to start afresh."""
 
 
-class _PodState(Struct):
+class _PodState(Struct, gc=False):
     info: PodInfo
     assumed: bool
 
