@@ -5,10 +5,12 @@ from __future__ import annotations
 from stowplan.framework.events import (
     FORCE_ACTIVATE,
     Action,
+    ClusterEvent,
     Resource,
     on,
 )
 from stowplan.queue import ProfileQueueing, SchedulingQueue
+from stowplan.queue.pod_changes import pod_update_events
 from tests.queue.builders import (
     NODE_ADD,
     NODE_DELETE,
@@ -100,10 +102,12 @@ def test_assigned_pods_come_and_change() -> None:
     h.failed(two, "Relabelled")
     running = pod(node="node-1")
 
-    h.queue.assigned_pod_added(running)
+    h.queue.move_all(ClusterEvent(Resource.ASSIGNED_POD, Action.ADD), None, running.pod)
     assert (h.place(one), h.place(two)) == ("backoff", "unschedulable")
 
-    h.queue.assigned_pod_updated(running, relabelled(running, a="1"))
+    changed = relabelled(running, a="1")
+    (event,) = pod_update_events(running, changed, assigned=True)
+    h.queue.move_all(event, running.pod, changed.pod)
     assert h.place(two) == "backoff"
     assert h.incoming("backoff", "AssignedPodAdd") == 1
     assert h.incoming("backoff", "AssignedPodUpdatePodLabel") == 1

@@ -13,7 +13,7 @@ from itertools import repeat
 from msgspec.structs import replace
 
 from stowplan.apiserver.identity import Identity
-from stowplan.apiserver.ledger import NOBODY, Ledger
+from stowplan.apiserver.ledger import Ledger, names_in
 from stowplan.apiserver.retention import EventRetention
 from stowplan.apiserver.validation import subdomain_problem
 from stowplan.objects.api import Create
@@ -34,7 +34,7 @@ def create_events(
     if ledger.refusal is not None or not 0 < len(requests) <= retention.room(now_s):
         return None
     table = ledger.tables[Event]
-    namespace, names = "", NOBODY
+    namespace, names = "", names_in(table, namespaces, "")
     new: dict[tuple[str, str], Event] = {}
     for request in requests:
         event = request.body
@@ -42,10 +42,9 @@ def create_events(
             return None
         if request.namespace != namespace or not namespace:
             namespace = request.namespace
-            names = table.objects.get(namespace, NOBODY)
-            home = namespaces.get(namespace)
-            if home is None or home.metadata.deletion_timestamp is not None:
-                return None
+            names = names_in(table, namespaces, namespace)
+        if names is None:
+            return None
         name = event.metadata.name
         bare = ObjectMeta(name=name, namespace=namespace)
         if event.metadata != bare or name in names or subdomain_problem(name):

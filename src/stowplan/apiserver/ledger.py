@@ -350,6 +350,16 @@ class Ledger:
         return [], table.hub.since(number)
 
 
+def names_in(
+    table: Table, namespaces: Mapping[str, KubeObject], namespace: str
+) -> Mapping[str, KubeObject] | None:
+    """The names taken there; None if nothing can be created: it is not there, or it is going."""
+    home = namespaces.get(namespace)
+    if home is None or home.metadata.deletion_timestamp is not None:
+        return None
+    return table.objects.get(namespace, NOBODY)
+
+
 def _tell(answers: list[tuple[Callable[[Any], None], Any]]) -> None:
     """Answer everybody: if one fails, the others still hear."""
     for done, answer in answers:

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from stowplan.apiserver.admission import Admission
 from stowplan.apiserver.identity import GENERATED_NAME_BASE_MAX, Identity
-from stowplan.apiserver.ledger import NOBODY, Ledger
+from stowplan.apiserver.ledger import Ledger, names_in
 from stowplan.apiserver.validation import validate_meta
 from stowplan.errors import ApiError
 from stowplan.objects.api import Create
@@ -34,7 +34,7 @@ def create_pods(
     if ledger.refusal is not None:
         return None
     table, version, now = ledger.tables[Pod], ledger.version, identity.now()
-    namespace, names = "", NOBODY
+    namespace, names = "", names_in(table, namespaces, "")
     new: dict[tuple[str, str], Pod] = {}
     for request in requests:
         pod = request.body
@@ -42,10 +42,9 @@ def create_pods(
             return None
         if request.namespace != namespace or not namespace:
             namespace = request.namespace
-            names = table.objects.get(namespace, NOBODY)
-            home = namespaces.get(namespace)
-            if home is None or home.metadata.deletion_timestamp is not None:
-                return None
+            names = names_in(table, namespaces, namespace)
+        if names is None:
+            return None
         meta = pod.metadata
         version += 1
         text = f"{version}"

@@ -31,7 +31,6 @@ GLANCES = 2
 """Before and after the measuring.  Few: a machine may be twice as fast a moment later, and those
 moments are not measured."""
 
-REFERENCE_EVERY_ROW = 8_000.0
 REFERENCE_KEPT = 48_000.0
 """Pods per second on the quiet machine that the goals were set on."""
 

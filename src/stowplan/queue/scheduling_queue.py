@@ -51,7 +51,6 @@ MAX_BACKOFF_S = 10.0
 UNSCHEDULABLE_MAX_S = 300.0
 UNSCHEDULABLE_CHECK_S = 30.0
 
-ASSIGNED_POD_ADD = ClusterEvent(Resource.ASSIGNED_POD, Action.ADD)
 
 _POD_ADD = ClusterEvent(Resource.UNSCHEDULABLE_POD, Action.ADD).label
 _POD_UPDATE = ClusterEvent(Resource.UNSCHEDULABLE_POD, Action.UPDATE).label
@@ -431,13 +430,6 @@ class SchedulingQueue:
             if heard is not None:
                 self._move([(key, heard, [queued])], event, old, new)
         self._in_flight.log(event, old, new)
-
-    def assigned_pod_added(self, pod: PodInfo) -> None:
-        self.move_all(ASSIGNED_POD_ADD, None, pod.pod)
-
-    def assigned_pod_updated(self, old: PodInfo, new: PodInfo) -> None:
-        for event in pod_update_events(old, new, assigned=True):
-            self.move_all(event, old.pod, new.pod)
 
     def _activate(self, pod: PodInfo) -> bool:
         queued = self._unschedulable.get(pod.key)

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from stowplan.objects.node import Node, Taint
-from stowplan.objects.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, allocatable
+from stowplan.objects.resources import CPU, EPHEMERAL_STORAGE, MEMORY, allocatable
 from stowplan.state.pod_info import NO_LABELS, HostPort, PodInfo, PodKind
 
 _ALWAYS_THERE = frozenset({CPU, MEMORY, EPHEMERAL_STORAGE})
@@ -63,10 +63,6 @@ class NodeInfo:
     def taints(self) -> list[Taint] | tuple[Taint, ...]:
         node = self.node
         return (node.spec.taints or ()) if node is not None else ()
-
-    @property
-    def allowed_pods(self) -> int:
-        return self.allocatable.get(PODS, 0)
 
     def set_node(self, node: Node) -> None:
         self.node = node

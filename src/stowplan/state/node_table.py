@@ -33,7 +33,7 @@ from stowplan.state.pod_info import PodInfo
 from stowplan.state.pod_sorts import TERM_SORTS
 from stowplan.state.pod_table import PodTable
 from stowplan.state.port_columns import PortColumns
-from stowplan.state.row_set import ALL_NODES, Member, RowSet, all_nodes
+from stowplan.state.row_set import Member, RowSet
 
 if TYPE_CHECKING:
     from stowplan.state.cache import Cache
@@ -231,10 +231,6 @@ class NodeTable:
         found.refresh()
         return found
 
-    @property
-    def all_rows(self) -> RowSet:
-        return self.row_set(ALL_NODES, all_nodes)
-
     # -- what changed -----------------------------------------------------------------------
 
     def rows_newer_than(self, version: int) -> Rows:
@@ -259,14 +255,6 @@ class NodeTable:
         if latest - version == 1:
             return (log[latest % _LOG_MAX],)
         return {log[at % _LOG_MAX] for at in range(version + 1, latest + 1)}
-
-    def version_of(self, row: int) -> int:
-        version: int = self._version_cells[row]
-        return version
-
-    def is_node_newer_than(self, row: int, node_version: int) -> bool:
-        """Whether the row's node object changed after that."""
-        return bool(self._columns["row_node_version"][row] > node_version)
 
     def rows_with_nodes_newer_than(self, version: int) -> Rows:
         changed: Rows = np.flatnonzero(self._view("row_node_version") > version)
