@@ -25,6 +25,10 @@ _FEW = 1024
 """With more changed rows than that it is as quick to ask about all nominations anew."""
 
 
+_KEPT = "nominations"
+"""The key in `handle.kept`."""
+
+
 def nominated_beside(nominated: Nominated, pod: PodInfo, node: str) -> list[PodInfo]:
     """The pods nominated to the node that this one has to fit beside."""
     others = nominated.pods_for_node(node, but=pod.uid)
@@ -90,11 +94,11 @@ def _kept(framework: Framework, cycle: Cycle, pod: PodInfo) -> KeptNominations:
     has_own = pod.uid in framework.handle.nominated.node_of
     if has_own or not framework.is_node_local(cycle, pod):
         return KeptNominations()
-    key = (framework, KeptNominations)
-    kept: KeptNominations | None = pod.kind.kept.get(key)
-    if kept is None:
-        kept = pod.kind.kept[key] = KeptNominations()
-    return kept
+    kept = framework.handle.kept[pod.kind.ref]
+    found: KeptNominations | None = kept.get(_KEPT)
+    if found is None:
+        found = kept[_KEPT] = KeptNominations()
+    return found
 
 
 class KeptNominations:

@@ -18,7 +18,7 @@ from stowplan.framework.cycle import Cycle
 from stowplan.framework.handle import Handle
 from stowplan.framework.status import MAX_NODE_SCORE, SKIP, NodeMask, Rows, ShortScores, Status
 from stowplan.objects.resources import CPU, EPHEMERAL_STORAGE, MEMORY, is_scalar
-from stowplan.plugins._shared.room import Floats, Room, Rooms, rooms_of
+from stowplan.plugins._shared.room import Floats, Room, Rooms
 from stowplan.plugins._shared.rows import row_count
 from stowplan.state.node_info import NodeInfo
 from stowplan.state.node_table import NodeTable
@@ -62,7 +62,8 @@ class NodeResourcesBalancedAllocation:
         given = tuple(spec.name for spec in args.resources) if args is not None else ()
         names = given or (CPU, MEMORY)
         self._resources = tuple(name for name in names if name in _NATIVE or is_scalar(name))
-        self._rooms = rooms_of(handle.nodes)
+        self._kept = handle.kept
+        self._rooms = handle.shared(Rooms)
         self._before: dict[tuple[str, ...], _Before] = {}
 
     def signature(self, pod: PodInfo) -> Hashable:
@@ -72,7 +73,7 @@ class NodeResourcesBalancedAllocation:
         return self._ask(pod).pre_score
 
     def score_node(self, cycle: Cycle, pod: PodInfo, node: NodeInfo) -> int:
-        ask: _Ask = pod.kind.kept.get(self) or self._ask(pod)
+        ask: _Ask = cycle.kept.get(self.name) or self._ask(pod)
         before, after = _balances(node, ask.wanted)
         return (_SHIFT + after - before) // 2
 
@@ -89,10 +90,10 @@ class NodeResourcesBalancedAllocation:
         return scores
 
     def _ask(self, pod: PodInfo) -> _Ask:
-        kept = pod.kind.kept
-        ask: _Ask | None = kept.get(self)
+        kept = self._kept[pod.kind.ref]
+        ask: _Ask | None = kept.get(self.name)
         if ask is None:
-            ask = kept[self] = _Ask(self._wanted_by(pod.kind))
+            ask = kept[self.name] = _Ask(self._wanted_by(pod.kind))
         return ask
 
     def _wanted_by(self, kind: PodKind) -> Wanted:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from stowplan.objects.labels import IN, NOTHING, Selector
-from stowplan.state.pod_info import PodKind, Term
+from stowplan.state.pod_info import PodKind, Term, fact
 
 Place = tuple[Any, Any]
 """(namespace, (label, value)), None standing for any; or (sort of term, term)."""
@@ -27,8 +27,6 @@ TERM_SORTS = (
     "preferred_anti_affinity",
 )
 """The attributes of `PodKind` that hold terms."""
-
-_PLACES = "places"
 
 
 class PodSort(Protocol):
@@ -106,14 +104,13 @@ def term_places(term: Term) -> list[Place]:
     return selector_places(None if by_selector else term.namespaces, term.selector)
 
 
+@fact
 def places_of(kind: PodKind) -> list[Place]:
     """Where sorts and terms that concern this kind may be filed."""
-    places: list[Place] | None = kind.kept.get(_PLACES)
-    if places is None:
-        pairs: list[Any] = [None, *kind.labels.items()]
-        places = [(namespace, pair) for namespace in (kind.namespace, None) for pair in pairs]
-        if kind.has_pod_affinity:
-            for sort in TERM_SORTS:
-                places += [(sort, term) for term in dict.fromkeys(getattr(kind, sort))]
-        kind.kept[_PLACES] = places
+    pairs: list[Any] = [None, *kind.labels.items()]
+    places: list[Place]
+    places = [(namespace, pair) for namespace in (kind.namespace, None) for pair in pairs]
+    if kind.has_pod_affinity:
+        for sort in TERM_SORTS:
+            places += [(sort, term) for term in dict.fromkeys(getattr(kind, sort))]
     return places

@@ -3,14 +3,13 @@
 Where no two pods are alike in size, filters and scores go over all nodes for every pod, and
 always over the same columns.  Kept here, as floats, and brought up to date where rows changed; with
 the least that any node has left, which mostly tells without looking that a pod fits everywhere.
-NodeResourcesFit and NodeResourcesBalancedAllocation share the rooms of a node table.
+NodeResourcesFit and NodeResourcesBalancedAllocation share them (`Handle.shared`).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any, NamedTuple
-from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -206,11 +205,3 @@ def percent(part: Amounts, whole: Amounts) -> Amounts:
         return part
     part /= whole
     return np.floor(part, out=part)
-
-
-_of_tables: WeakKeyDictionary[NodeTable, Rooms] = WeakKeyDictionary()
-
-
-def rooms_of(nodes: NodeTable) -> Rooms:
-    """The one `Rooms` of this table."""
-    return _of_tables.setdefault(nodes, Rooms(nodes))
