@@ -128,6 +128,12 @@ class Framework:
             cycle.data.update(plan.data)
         return plan
 
+    def forget(self) -> None:
+        """Drop all that is kept: the next decision is made as if it were the first."""
+        self.kept.clear()
+        self.handle.kept.clear()
+        self._by_traits.clear()
+
     def _point(self, point: str, status: str, started_s: float) -> None:
         recorder = self.recorder
         recorder.point(point, self.profile, status, recorder.now() - started_s)

@@ -150,6 +150,7 @@ class NodeResourcesFit:
         self, cycle: Cycle, pod: PodInfo, nodes: NodeTable, rows: Rows | slice
     ) -> Verdict:
         ask, of = self._ask(pod), self._rooms.of
+        self._rooms.catch_up()
         tight = [
             (name, room, amount, bit)
             for name, amount, bit in (_ONE_POD, *ask.checked)
@@ -195,6 +196,7 @@ class NodeResourcesFit:
         self, cycle: Cycle, pod: PodInfo, nodes: NodeTable, rows: Rows | slice
     ) -> Scores:
         of = self._rooms.by_score
+        self._rooms.catch_up()
         parts = [
             (weight, amount, of(name).at(rows)) for name, amount, weight in self._ask(pod).scored
         ]
