@@ -178,7 +178,7 @@ class Driver:
     @property
     def busy(self) -> bool:
         machine = self.machine
-        return bool(self._inbox or machine.binding_count or machine.in_pre_bind)
+        return bool(self._inbox or machine.binding_count or machine.bindings.in_pre_bind)
 
     # -- in ---------------------------------------------------------------------------------
 
