@@ -6,8 +6,8 @@ topology domain, the pods that a term matches and the pods that carry a term (`s
 knows the distinct terms in use (`state.pod_table.TermUse`), of which a kind of pod matches few.
 
 Mirrors kube-scheduler's `interpodaffinity/` (plugin.go, filtering.go, scoring.go).  Its terms and
-counts are in `_shared.affinity_terms`, what becomes of them in `_shared.affinity_filtering` and
-`_shared.affinity_scoring`.
+counts are in `affinity_terms`, what becomes of them in `affinity_filtering` and
+`affinity_scoring`.
 """
 
 from __future__ import annotations
@@ -32,15 +32,17 @@ from stowplan.framework.status import (
 from stowplan.objects.node import Node
 from stowplan.objects.pod import Pod
 from stowplan.objects.workloads import Namespace
-from stowplan.plugins._shared.affinity_filtering import (
+from stowplan.plugins._shared.kept_columns import KeptColumns
+from stowplan.plugins._shared.pod_kinds import PodKinds
+from stowplan.plugins.inter_pod_affinity.affinity_filtering import (
     AFFINITY,
     ANTI_AFFINITY,
     EXISTING_ANTI_AFFINITY,
     AffinityCounts,
     AffinityVerdicts,
 )
-from stowplan.plugins._shared.affinity_scoring import AffinityScores
-from stowplan.plugins._shared.affinity_terms import (
+from stowplan.plugins.inter_pod_affinity.affinity_scoring import AffinityScores
+from stowplan.plugins.inter_pod_affinity.affinity_terms import (
     Namespaces,
     PairCounts,
     Weighted,
@@ -48,9 +50,7 @@ from stowplan.plugins._shared.affinity_terms import (
     matched_by,
     matches_all,
 )
-from stowplan.plugins._shared.host_scores import BYTES_PER_ROW, HostScores, normalized
-from stowplan.plugins._shared.kept_columns import KeptColumns
-from stowplan.plugins._shared.pod_kinds import PodKinds
+from stowplan.plugins.inter_pod_affinity.host_scores import BYTES_PER_ROW, HostScores, normalized
 from stowplan.state.count_index import DomainQuery
 from stowplan.state.node_info import NodeInfo
 from stowplan.state.node_table import NodeTable

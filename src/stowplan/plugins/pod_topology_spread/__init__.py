@@ -6,7 +6,7 @@ pods each domain has is kept by the node table (`state.counts`): an attempt comp
 domain and spreads the answer over the nodes with one array look-up.
 
 Mirrors kube-scheduler's `podtopologyspread/`.  The constraints and their arithmetic are in
-`_shared.spread_constraint`, `spread_filtering` and `spread_scoring`.
+`spread_constraint`, `spread_filtering` and `spread_scoring`.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ from stowplan.framework.status import (
 from stowplan.objects.labels import EVERYTHING, Selector, SelectorError
 from stowplan.objects.node import Node
 from stowplan.objects.pod import Pod, TopologySpreadConstraint
-from stowplan.plugins._shared.default_selector import DefaultSelectors
 from stowplan.plugins._shared.kept_columns import KeptColumns
 from stowplan.plugins._shared.kept_verdicts import VALUES_MAX, KeptVerdicts
 from stowplan.plugins._shared.pod_kinds import PodKinds
-from stowplan.plugins._shared.row_classes import RowClasses
-from stowplan.plugins._shared.spread_constraint import (
+from stowplan.plugins.pod_topology_spread.default_selector import DefaultSelectors
+from stowplan.plugins.pod_topology_spread.row_classes import RowClasses
+from stowplan.plugins.pod_topology_spread.spread_constraint import (
     DO_NOT_SCHEDULE,
     HOSTNAME,
     SCHEDULE_ANYWAY,
@@ -51,8 +51,8 @@ from stowplan.plugins._shared.spread_constraint import (
     has_keys,
     parse_constraints,
 )
-from stowplan.plugins._shared.spread_filtering import Counted, SpreadCounts
-from stowplan.plugins._shared.spread_scoring import Floats, Part, weighed
+from stowplan.plugins.pod_topology_spread.spread_filtering import Counted, SpreadCounts
+from stowplan.plugins.pod_topology_spread.spread_scoring import Floats, Part, weighed
 from stowplan.state.node_info import NodeInfo
 from stowplan.state.node_table import NodeTable
 from stowplan.state.pod_info import NO_LABELS, PodInfo, PodKind
