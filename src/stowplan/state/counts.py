@@ -28,6 +28,10 @@ _ONE_BY_ONE_MAX = 32
 """Up to so many changed nodes are moved between domains singly; beyond, all are looked at."""
 
 
+_FOLLOWED_MAX = 64
+"""With more labels than that to be followed, all are added up anew when somebody asks: a pod with
+a thousand constraints must not make every other pod pay for them."""
+
 _FEW_DOMAINS = 64
 """So few are gone through faster one by one than by an array operation."""
 
@@ -49,7 +53,8 @@ class CountColumn:
 
     def __init__(self, sort: PodSort, size: int, capacity: int) -> None:
         self.sort = sort
-        self.in_domains: list[DomainCounts] = []
+        self.in_domains: dict[DomainCounts, None] = {}
+        """Those that follow it pod by pod."""
         self.total = 0
         """The sum over all nodes."""
         self.retired = False
@@ -86,7 +91,12 @@ class CountColumn:
     def add(self, row: int, amount: int) -> None:
         self._cells[row] += amount
         self.total += amount
-        for domain_counts in self.in_domains:
+        in_domains = self.in_domains
+        if len(in_domains) > _FOLLOWED_MAX:
+            for domain_counts in in_domains:
+                domain_counts.fall_behind()
+            in_domains.clear()
+        for domain_counts in in_domains:
             domain_counts.add(row, amount)
 
 
@@ -99,6 +109,7 @@ class Domains:
         "_seen",
         "_table",
         "cells",
+        "counted",
         "domain_count",
         "ids",
         "label",
@@ -111,6 +122,8 @@ class Domains:
     def __init__(self, table: NodeTable, label: LabelColumn, rows: RowSet) -> None:
         self.label = label
         self.rows = rows
+        self.counted: dict[PodSort, DomainCounts] = {}
+        """What is added up over these domains."""
         self.ids: Counts = np.full(table.capacity, ABSENT, np.int32)
         """Per row the number of its value; ABSENT also where the row set leaves the node out."""
         self.cells = self.ids.data
@@ -241,6 +254,10 @@ class DomainCounts:
             self._cells[number] += amount
             self.total += amount
 
+    def fall_behind(self) -> None:
+        """Follow no longer: all is added up anew when somebody asks."""
+        self._seen = -1
+
     def of(self, number: int) -> int:
         """The sum of a domain; ABSENT has none."""
         count: int = self._cells[number]
@@ -276,6 +293,7 @@ class DomainCounts:
             self.total = 0
         self._cells = self.sums.data
         self._seen = domains.version
+        self.column.in_domains[self] = None
 
 
 def _grown(column: Counts, length: int, filler: int) -> Counts:
