@@ -21,6 +21,7 @@ from stowplan.state.pod_sorts import Place, PodSort, places_of
 from stowplan.state.row_set import ALL_NODES, Member, all_nodes
 
 if TYPE_CHECKING:
+    from stowplan.state.count_sums import SumQuery
     from stowplan.state.node_table import NodeTable
 
 _BYTES_MAX = 256 * 2**20
@@ -67,7 +68,7 @@ class CountIndex:
 
     def domain_counts(self, query: DomainQuery) -> DomainCounts:
         """Pods per value of a label, over the nodes of a row set."""
-        domains = self._domains_of(query)
+        domains = self.domains_of(query)
         found = domains.counted.get(query.sort)
         if found is None:
             if len(self._domain_counts) >= self._counts_max:
@@ -144,7 +145,8 @@ class CountIndex:
             kept = kind.kept[self] = (self._version, counting)
         return kept[1]
 
-    def _domains_of(self, query: DomainQuery) -> Domains:
+    def domains_of(self, query: DomainQuery | SumQuery) -> Domains:
+        """Which node is in which domain."""
         table = self._table
         label, rows_key = table.label(query.topology_key), query.rows_key
         domains = self._domains_at.get(label, {}).get(rows_key)

@@ -9,7 +9,7 @@ a node changed.  `state.count_index` keeps them.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from stowplan.state.node_table import NodeTable
     from stowplan.state.row_set import RowSet
 
-Counts = NDArray[np.int32]
+Counts = NDArray[np.signedinteger[Any]]
+"""int32, or int64 where pods count with weights."""
 Numbers = NDArray[np.intp]
 
 _ONE_BY_ONE_MAX = 32
@@ -51,7 +52,13 @@ class CountColumn:
         "used",
     )
 
-    def __init__(self, sort: PodSort, size: int, capacity: int) -> None:
+    def __init__(
+        self,
+        sort: PodSort,
+        size: int,
+        capacity: int,
+        dtype: type[np.signedinteger[Any]] = np.int32,
+    ) -> None:
         self.sort = sort
         self.in_domains: dict[DomainCounts, None] = {}
         """Those that follow it pod by pod."""
@@ -61,7 +68,7 @@ class CountColumn:
         """Dropped to stay within bounds and no longer kept up to date: ask the index again."""
         self.used = 0
         """The table's version when somebody last asked for it."""
-        self._per_row: Counts = np.zeros(capacity, np.int32)
+        self._per_row: Counts = np.zeros(capacity, dtype)
         self._cells = self._per_row.data
         """The same for single cells: an array takes twice as long for one."""
         self._size = size
@@ -286,7 +293,7 @@ class DomainCounts:
             chosen = np.flatnonzero(ids >= 0)
             # Added up as floats, which are exact below 2**53.
             sums = np.bincount(ids[chosen], weights=per_row[chosen], minlength=size)
-            self.sums = sums.astype(np.int32)
+            self.sums = sums.astype(per_row.dtype)
             self.total = int(self.sums.sum())
         else:
             self.sums = np.zeros(size, np.int32)
@@ -297,6 +304,6 @@ class DomainCounts:
 
 
 def _grown(column: Counts, length: int, filler: int) -> Counts:
-    grown = np.full(length, filler, np.int32)
+    grown = np.full(length, filler, column.dtype)
     grown[: len(column)] = column
     return grown
