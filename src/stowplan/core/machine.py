@@ -36,6 +36,7 @@ from stowplan.core.messages import (
     Deleted,
     Effect,
     Event,
+    LongAttempt,
     Reconfigure,
     RecordEvent,
     ScheduleNext,
@@ -74,6 +75,9 @@ ASSIGNED_POD_DELETE = ClusterEvent(Resource.ASSIGNED_POD, Action.DELETE)
 CHANGES_MAX = 4096
 """Changes in the cache that may wait for the next cycle; without one, they are taken in anyway."""
 
+LONG_ATTEMPT_S = 0.02
+"""From here on an attempt is long: ten times what pods of ordinary sorts take with 5,000 nodes."""
+
 _IN_NUMBERS = frozenset({Updated, Added, Deleted, Answered})
 """Events that may be taken in many at once: none of them begins a decision."""
 
@@ -111,6 +115,9 @@ class Machine:
         self.stopping = False
         self.tap: Callable[[Sequence[Event], float, list[Effect]], None] | None = None
         """Told of everything that went in, and what came out of it."""
+        self.on_long_attempt: Callable[[str, float], None] | None = None
+        """Told the `namespace/name` and the seconds of an attempt that took long, which is then
+        the last one of its `ScheduleNext`.  Whoever takes this is to answer with `LongAttempt`."""
         self.frameworks = self._build(config)
         self.queue = make_queue(self, config, self.frameworks)
         self.algorithm = make_algorithm(config, tie_break)
@@ -119,6 +126,11 @@ class Machine:
         self.failure = FailureHandler(self)
         self._deciding: QueuedPod | None = None
         self._held_back: deque[Event | Callable[[], None]] = deque()
+        self._was_long = False
+        self._shortened: ScheduleNext | None = None
+        """What was done of a `ScheduleNext` that a long attempt ended early."""
+        self._asked_s = self._waited_s = 0.0
+        """Since when the decision waits for an extender, and how long it waited before."""
 
     # -- the outside ------------------------------------------------------------------------
 
@@ -132,6 +144,8 @@ class Machine:
         stepper.now_s = now_s
         self._take(events)
         effects, stepper.effects = stepper.effects, []
+        if self._shortened is not None:
+            events, self._shortened = (self._shortened,), None
         if self.tap is not None:
             self.tap(events, now_s, effects)
         return effects
@@ -172,6 +186,8 @@ class Machine:
             self._schedule(event.count)
         elif isinstance(event, Tick):
             self._tick()
+        elif isinstance(event, LongAttempt):
+            self.queue.owe(event.pod, event.seconds)
         elif isinstance(event, Stop):
             self.stopping = True
         elif isinstance(event, Reconfigure):
@@ -275,12 +291,18 @@ class Machine:
 
     def _schedule(self, count: int) -> None:
         queue, cache, stepper = self.queue, self.cache, self.stepper
-        for _ in range(count):
-            if self._deciding is not None or self.stopping:
-                return
+        if self._deciding is not None or self.stopping:
+            return
+        self._was_long = False
+        for number in range(count):
+            if self._was_long:
+                self._shortened = ScheduleNext(number)
+                break
+            if self._deciding is not None:
+                break
             queued = queue.pop()
             if queued is None:
-                return
+                break
             info = queued.info
             framework = self._framework_for(info)
             if framework is None:
@@ -293,6 +315,7 @@ class Machine:
                 partial(self._decided, framework, queued, self._clock()),
                 None,
             )
+        self._asked_s = self._clock()
 
     def _framework_for(self, info: PodInfo) -> Framework | None:
         """Who decides on a pod that comes from the queue; None if there is nothing to decide."""
@@ -310,7 +333,10 @@ class Machine:
     ) -> None:
         self._deciding = None
         decided_s, now_s = self._clock(), self.stepper.now_s
-        self.log.decided(queued, attempt.decision, now_s, decided_s - begun_s)
+        seconds = decided_s - begun_s
+        self.log.decided(queued, attempt.decision, now_s, seconds)
+        if seconds > LONG_ATTEMPT_S and self.on_long_attempt is not None:
+            self._took_long(queued, seconds)
         if attempt.problems:
             self._report(attempt.problems)
         pod, node = attempt.assumed, attempt.decision.node
@@ -328,6 +354,13 @@ class Machine:
         self._bind(
             Binding(framework, attempt, queued, tools, pod, node, begun_s, decided_s), waiting
         )
+
+    def _took_long(self, queued: QueuedPod, seconds: float) -> None:
+        """What an extender took is not the pod's doing."""
+        seconds -= self._waited_s
+        if seconds > LONG_ATTEMPT_S and self.on_long_attempt is not None:
+            self._was_long = True
+            self.on_long_attempt(queued.info.key, seconds)
 
     def _not_decided(
         self, framework: Framework, queued: QueuedPod, begun_s: float, attempt: Attempt
@@ -383,9 +416,18 @@ class Machine:
                 steps = finish_bind(asker, asker.request, answer)
                 self.stepper.start(steps, partial(self._bound, asker))
             elif asker is not None:
-                asker(answer)
+                self._go_on(asker, answer)
         if bound:
             self._end(bound)
+
+    def _go_on(self, asker: Callable[[Any], None], answer: Any) -> None:
+        if self._deciding is not None:
+            self._waited_s += self._clock() - self._asked_s
+        asker(answer)
+        if self._deciding is not None:
+            self._asked_s = self._clock()
+        else:
+            self._waited_s = 0.0
 
     def _report(self, problems: list[Exception]) -> None:
         for problem in problems:
