@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import count, pairwise
 
 import pytest
 from hypothesis import given
@@ -13,6 +13,7 @@ from stowplan.queue import Debt, QueuedPod
 from stowplan.queue.metrics import NAMES_MAX, OTHER_NAMES
 from stowplan.state.pod_info import PodInfo
 from tests.queue.builders import Harness, annotated, pod
+from tests.queue.model import Model
 
 
 class Fair(Harness):
@@ -245,3 +246,53 @@ def test_no_namespace_has_more_than_a_tenth_while_others_wait(
             wait_s = later.began_s - attempt.began_s
             longest_s = (len(greedy) - 1) * others_s + 1.0
             assert wait_s <= 10 * attempt.seconds + longest_s, "it starves"
+
+
+STEPS = st.one_of(
+    st.tuples(st.just("add"), st.sampled_from("abc"), st.integers(0, 2)),
+    st.tuples(st.just("owe"), st.sampled_from("abc"), st.sampled_from([1, 2, 8])),
+    st.tuples(st.just("tick"), st.none(), st.sampled_from([1, 4, 9, 30])),
+    st.tuples(st.sampled_from(["pop", "pop", "delete", "raise"]), st.none(), st.integers(0, 20)),
+)
+
+
+@given(steps=st.lists(STEPS, min_size=10, max_size=60))
+def test_the_plain_model_pops_the_same_pods(steps: list[tuple[str, str, int]]) -> None:
+    """Fewer things happen than in `test_machine`, so debts meet each other more often."""
+    h = Fair()
+    model = Model(h.clock.now, [], {}, lambda key: None)
+    waiting: list[PodInfo] = []
+    serial = count()
+
+    def pop() -> None:
+        expected, queued = model.pop(), h.queue.pop()
+        assert (queued and queued.info.key) == (expected and expected.info.key)
+        if queued is not None:
+            waiting.remove(queued.info)
+
+    for what, namespace, number in steps:
+        if what == "add":
+            info = pod(str(next(serial)), namespace=namespace, priority=number)
+            waiting.append(info)
+            h.queue.add(info)
+            model.add(info)
+        elif what == "owe":
+            h.queue.owe(f"{namespace}/x", number)
+            model.owe(namespace, number)
+        elif what == "tick":
+            h.tick(number)
+        elif what == "pop":
+            pop()
+        elif waiting:
+            old = waiting.pop(number % len(waiting))
+            if what == "delete":
+                h.queue.delete(old)
+                model.delete(old)
+            else:
+                new = pod(old.pod.metadata.name, namespace=old.key[0], uid=old.uid, priority=3)
+                waiting.append(new)
+                h.queue.update(old, new)
+                model.update(old, new)
+    while waiting:
+        pop()
+    pop()
