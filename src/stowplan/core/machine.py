@@ -27,6 +27,7 @@ from stowplan.core.messages import (
     Deleted,
     Effect,
     Event,
+    LongAttempt,
     Reconfigure,
     RecordEvent,
     ScheduleNext,
@@ -59,6 +60,9 @@ if TYPE_CHECKING:
 
 CHANGES_MAX = 4096
 """Changes in the cache that may wait for the next cycle; without one, they are taken in anyway."""
+
+LONG_ATTEMPT_S = 0.02
+"""From here on an attempt is long: ten times what pods of ordinary sorts take with 5,000 nodes."""
 
 _IN_NUMBERS = frozenset({Updated, Added, Deleted, Answered})
 """Events that may be taken in many at once: none of them begins a decision."""
@@ -97,6 +101,9 @@ class Machine:
         self.stopping = False
         self.tap: Callable[[Sequence[Event], float, list[Effect]], None] | None = None
         """Told of everything that went in, and what came out of it."""
+        self.on_long_attempt: Callable[[str, float], None] | None = None
+        """Told the `namespace/name` and the seconds of an attempt that took long, which is then
+        the last one of its `ScheduleNext`.  Whoever takes this is to answer with `LongAttempt`."""
         self.frameworks = self._build(config)
         self.queue = make_queue(self, config, self.frameworks)
         self.algorithm = make_algorithm(config, tie_break)
@@ -105,6 +112,11 @@ class Machine:
         self.failure = FailureHandler(self)
         self._deciding: QueuedPod | None = None
         self._held_back: deque[Event | Callable[[], None]] = deque()
+        self._was_long = False
+        self._shortened: ScheduleNext | None = None
+        """What was done of a `ScheduleNext` that a long attempt ended early."""
+        self._asked_s = self._waited_s = 0.0
+        """Since when the decision waits for an extender, and how long it waited before."""
 
     # -- the outside ------------------------------------------------------------------------
 
@@ -118,6 +130,8 @@ class Machine:
         stepper.now_s = now_s
         self._take(events)
         effects, stepper.effects = stepper.effects, []
+        if self._shortened is not None:
+            events, self._shortened = (self._shortened,), None
         if self.tap is not None:
             self.tap(events, now_s, effects)
         return effects
@@ -158,6 +172,8 @@ class Machine:
             self._schedule(event.count)
         elif isinstance(event, Tick):
             self._tick()
+        elif isinstance(event, LongAttempt):
+            self.queue.owe(event.pod, event.seconds)
         elif isinstance(event, Stop):
             self.stopping = True
         elif isinstance(event, Reconfigure):
@@ -253,12 +269,18 @@ class Machine:
 
     def _schedule(self, count: int) -> None:
         queue, cache, stepper = self.queue, self.cache, self.stepper
-        for _ in range(count):
-            if self._deciding is not None or self.stopping:
-                return
+        if self._deciding is not None or self.stopping:
+            return
+        self._was_long = False
+        for number in range(count):
+            if self._was_long:
+                self._shortened = ScheduleNext(number)
+                break
+            if self._deciding is not None:
+                break
             queued = queue.pop()
             if queued is None:
-                return
+                break
             info = queued.info
             framework = self._framework_for(info)
             if framework is None:
@@ -271,6 +293,7 @@ class Machine:
                 partial(self._decided, framework, queued, self.clock()),
                 None,
             )
+        self._asked_s = self.clock()
 
     def _framework_for(self, info: PodInfo) -> Framework | None:
         """Who decides on a pod that comes from the queue; None if there is nothing to decide."""
@@ -288,7 +311,10 @@ class Machine:
     ) -> None:
         self._deciding = None
         decided_s, now_s = self.clock(), self.stepper.now_s
-        self.log.decided(queued, attempt.decision, now_s, decided_s - begun_s)
+        seconds = decided_s - begun_s
+        self.log.decided(queued, attempt.decision, now_s, seconds)
+        if seconds > LONG_ATTEMPT_S and self.on_long_attempt is not None:
+            self._took_long(queued, seconds)
         if attempt.problems:
             self.report(attempt.problems)
         pod = attempt.assumed
@@ -300,6 +326,13 @@ class Machine:
         if attempt.cycle.activate:
             self.activate(attempt)
         self.bindings.start(framework, queued, attempt, (begun_s, decided_s))
+
+    def _took_long(self, queued: QueuedPod, seconds: float) -> None:
+        """What an extender took is not the pod's doing."""
+        seconds -= self._waited_s
+        if seconds > LONG_ATTEMPT_S and self.on_long_attempt is not None:
+            self._was_long = True
+            self.on_long_attempt(queued.info.key, seconds)
 
     def _not_decided(
         self, framework: Framework, queued: QueuedPod, begun_s: float, attempt: Attempt
@@ -329,7 +362,7 @@ class Machine:
                 assert isinstance(answer, ApiError)
                 bindings.refused(asker, answer)
             elif asker is not None:
-                asker(answer)
+                self._go_on(asker, answer)
         if bound:
             bindings.answered(bound)
 
@@ -339,6 +372,15 @@ class Machine:
             action()
         else:
             self._held_back.append(action)
+
+    def _go_on(self, asker: Callable[[Any], None], answer: Any) -> None:
+        if self._deciding is not None:
+            self._waited_s += self.clock() - self._asked_s
+        asker(answer)
+        if self._deciding is not None:
+            self._asked_s = self.clock()
+        else:
+            self._waited_s = 0.0
 
     def report(self, problems: list[Exception]) -> None:
         for problem in problems:

@@ -183,6 +183,7 @@ class Live:
             recorder=recorder,
             random=self._random,
             extender_client=extenders,
+            is_fair=True,
         )
         self._driver.on_handled = self._metrics.handled
         self._driver.on_caught_up = self._caught_up
