@@ -9,7 +9,8 @@ done.  When it does not, `runtime.whereabouts` says what it is at:
 - asked twice: at once.
 
 Everything here runs on the thread of `runtime.upkeep`, but for `hurry` and `_heard`, which set one
-attribute each.  How to step down is up to `give_up` (`runtime.live`, `cli._up_serve`).
+attribute each.  How to step down is up to `give_up` (`runtime.live`); `runtime.supervision` puts
+the two threads together.
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ class Guard:
         give_up: GiveUp,
         log: Log,
         limit_s: float = DECISION_TIMEOUT_S,
+        ask_every_s: float = ASK_EVERY_S,
     ) -> None:
         """`ask` has the function that it is given called by the scheduler's loop.  A `limit_s` of 0
         is none."""
@@ -54,9 +56,10 @@ class Guard:
         self._give_up = give_up
         self._log = log
         self._limit_s = limit_s
+        self._ask_every_s = ask_every_s
         self._asked_s: float | None = None
         """When the question was put that is not answered."""
-        self._heard_s = now()
+        self._last_asked_s = now()
         self._hurries: list[float] = []
         """When the process was asked to stop."""
         self._mark: object = None
@@ -84,8 +87,8 @@ class Guard:
         now_s = self._now()
         if self._asked_s is None:
             self._mark = None
-            if self._hurries or now_s >= self._heard_s + ASK_EVERY_S:
-                self._asked_s = self._heard_s = now_s
+            if self._hurries or now_s >= self._last_asked_s + self._ask_every_s:
+                self._asked_s = self._last_asked_s = now_s
                 self._ask(self._heard)
         elif self._must_go(now_s):
             self._end(GIVEN_UP if len(self._hurries) > 1 else STOPPED, "Stopping without it")
@@ -106,7 +109,8 @@ class Guard:
             return
         took_s = now_s - self._mark_s
         if self._limit_s and took_s >= self._limit_s:
-            self._end(TOO_LONG, "A decision does not end")
+            what = "A decision" if doing.fields else "What the scheduler is at"
+            self._end(TOO_LONG, f"{what} does not end")
         elif took_s >= LONG_S and not self._told:
             self._told = True
             self._log.warning("A decision takes long", seconds=round(took_s, 1), **doing.fields)

@@ -3,7 +3,7 @@
 Everything it is made of is elsewhere and knows nothing of asyncio: the machine and its driver, the
 election, the life from start to end (`runtime.lifecycle`).  Here they get clients, a clock, loops
 and signals.  Two threads: this one schedules; the election, the secure port and the guard, which
-must go on whatever a decision takes, are on that of `runtime.upkeep`.
+must go on whatever a decision takes, are on that of `runtime.supervision`.
 
     SIGTERM, SIGINT   stop in good order; a second one: at once
     SIGHUP            read the configuration again (`runtime.reload`)
@@ -19,8 +19,6 @@ import os
 import signal
 import socket
 import sys
-import threading
-import time
 from collections.abc import Callable, Coroutine
 from contextlib import AbstractContextManager, AsyncExitStack, nullcontext
 from dataclasses import dataclass
@@ -49,7 +47,6 @@ from stowplan.runtime.decision_log import DecisionLog
 from stowplan.runtime.driver import WATCHED, Driver
 from stowplan.runtime.event_recorder import EventRecorder
 from stowplan.runtime.extender_client import HttpExtenderClient
-from stowplan.runtime.guard import BEAT_S, Guard
 from stowplan.runtime.health import PING, Check, Health
 from stowplan.runtime.heartbeat import Heartbeat
 from stowplan.runtime.lifecycle import Election, Replica
@@ -60,9 +57,9 @@ from stowplan.runtime.preflight import check_cluster, needed_rights
 from stowplan.runtime.reload import FileWatch, Reloader
 from stowplan.runtime.run_options import RunOptions
 from stowplan.runtime.server import SecureServer
+from stowplan.runtime.supervision import Supervision, leave
 from stowplan.runtime.surface import Surface
-from stowplan.runtime.upkeep import Upkeep, answer_of, post_to, stop_signals
-from stowplan.runtime.whereabouts import look
+from stowplan.runtime.upkeep import answer_of, post_to
 
 SERVER_DRAIN_S = 5.0
 STEP_DOWN_S = 1.5
@@ -136,21 +133,21 @@ class Live:
         self._loop = asyncio.get_running_loop()
         self._ended: asyncio.Future[int] = self._loop.create_future()
         self._loop.set_exception_handler(self._on_stray_exception)
-        self._upkeep = Upkeep()
-        self._upkeep.loop.set_exception_handler(self._on_stray_exception)
-        self._guard = self._make_guard()
         self._on_stop: Callable[[], None] = partial(self._end, 0)
         self._replica: Replica | None = None
-        self._upkeep.start()
-        self._upkeep.post(self._beat)
-        try:
-            with stop_signals(self._asked_to_stop):
-                async with AsyncExitStack() as stack:
-                    return await self._run(stack)
-        finally:
-            self._upkeep.stop()
-            if self._heartbeat is not None:
-                self._heartbeat.stop()
+        supervision = Supervision(
+            machine=lambda: self._machine,
+            on_stop=lambda: self._on_stop(),
+            log=self._log,
+            give_up=self._give_up,
+            limit_s=self._options.decision_timeout_s,
+            heartbeat=self._heartbeat,
+        )
+        self._upkeep = supervision.upkeep
+        self._upkeep.loop.set_exception_handler(self._on_stray_exception)
+        with supervision:
+            async with AsyncExitStack() as stack:
+                return await self._run(stack)
 
     async def _run(self, stack: AsyncExitStack) -> int:
         checking = asyncio.create_task(self._check())
@@ -356,36 +353,6 @@ class Live:
         }
         return Health(checks, self._log, self._options.metric_choice)
 
-    # -- on the other thread ----------------------------------------------------------------
-
-    def _make_guard(self) -> Guard:
-        return Guard(
-            now=time.monotonic,
-            ask=partial(post_to, self._loop),
-            look=partial(look, self._machine, threading.get_ident()),
-            give_up=self._give_up,
-            log=self._log,
-            limit_s=self._options.decision_timeout_s,
-        )
-
-    def _beat(self) -> None:
-        if self._heartbeat is not None:
-            self._heartbeat.beat()
-        self._guard.beat()
-        self._upkeep.call_later(BEAT_S, self._beat)
-
-    def _give_up(self, code: int) -> None:
-        """End without the scheduler's thread: first the lease, so that another may lead at once."""
-        end = partial(_leave, code)
-        replica = self._replica
-        if replica is None or replica.elector is None:
-            end()
-            return
-        # Should it come back meanwhile, it sends nothing more.
-        post_to(self._loop, replica.halt)
-        self._upkeep.call_later(STEP_DOWN_S, end)
-        replica.elector.stop(end)
-
     # -- while it runs ----------------------------------------------------------------------
 
     def _call_later(self, delay_s: float, action: Callable[[], None]) -> None:
@@ -393,11 +360,6 @@ class Live:
             self._loop.call_soon(action)
         else:
             self._loop.call_later(delay_s, action)
-
-    def _asked_to_stop(self) -> None:
-        """By a signal: in the midst of anything, also of a decision that does not end."""
-        self._guard.hurry()
-        post_to(self._loop, lambda: self._on_stop())
 
     def _on_signals(self, replica: Replica) -> None:
         self._on_stop = replica.stop
@@ -454,13 +416,19 @@ class Live:
         if not self._ended.done():
             self._ended.set_result(code)
 
+    def _give_up(self, code: int) -> None:
+        """On the other thread, and without this one: the lease first, so that others may lead."""
+        end = partial(leave, code)
+        replica = self._replica
+        if replica is None or replica.elector is None:
+            end()
+            return
+        # Should it come back meanwhile, it sends nothing more.
+        post_to(self._loop, replica.halt)
+        self._upkeep.call_later(STEP_DOWN_S, end)
+        replica.elector.stop(end)
+
 
 def _election_problem(elector: LeaderElector | None) -> str:
     overdue_s = elector.overdue_s if elector is not None else 0.0
     return f"the lease has run out {overdue_s:.0f} s ago" if overdue_s > 0 else ""
-
-
-def _leave(code: int) -> None:
-    """At once: whoever does not return from a call cannot be asked to tidy up."""
-    sys.stderr.flush()
-    os._exit(code)

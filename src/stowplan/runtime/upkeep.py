@@ -9,7 +9,7 @@ knows nothing of this: the two share no locks, and all that goes to and fro goes
 Python passes its interpreter lock on every 5 ms, so a loop in Python does not keep this thread
 from running; for calls into C that hold the lock see `runtime.heartbeat`.
 
-Who makes one: `runtime.live`, and `cli._up_serve` for the embedded cluster.
+Who makes one: `runtime.supervision`.
 """
 
 from __future__ import annotations
