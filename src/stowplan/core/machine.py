@@ -190,6 +190,11 @@ class Machine:
         return self._deciding is not None
 
     @property
+    def deciding(self) -> QueuedPod | None:
+        """The pod that a decision is being made on, now or while an extender is asked."""
+        return self._deciding
+
+    @property
     def binding_count(self) -> int:
         """Calls that have been sent and not answered."""
         return self.stepper.pending_count
