@@ -29,8 +29,8 @@ from stowplan.state.row_follower import FEW, LOG_MAX, RowFollower
 from tests.builders import World, node, pod
 from tests.plugins.volume_objects import DRIVER, claim, csi_node, volume
 
-NODES = 70
-"""More than so many values make a label one that goes by host."""
+NODES = (70, 4)
+"""With more than 64 values a label goes by host; in a small cluster, nodes fill up."""
 STEPS = 60
 HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -95,7 +95,7 @@ class History:
         self.serial = 0
         for thing in self.volumes:
             self.world.objects.put(thing)
-        for _ in range(NODES):
+        for _ in range(NODES[seed % 2]):
             self.add_node()
         self.world.table.refresh(self.world.cache)
         self.framework = framework_on(self.world, self.nominator)
@@ -109,7 +109,9 @@ class History:
 
     def step(self) -> None:
         choices = ["add_pod"] * 6 + ["remove_pod"] * 3 + ["relabel_pod", "change_node"] * 2
-        choices += ["add_node", "remove_node", "nominate", "rebuild", "flood", "many", "wait"]
+        choices += ["add_node", "nominate", "rebuild", "flood", "many", "wait"]
+        if len(self.nodes) > 2:
+            choices.append("remove_node")
         getattr(self, self.dice.choice(choices))()
 
     def add_node(self) -> None:
@@ -228,7 +230,7 @@ def _comparable(status: Any) -> Any:
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(10))
 def test_a_framework_that_lived_through_it_agrees_with_a_new_one(seed: int) -> None:
     history = History(seed)
     asked = {sort: asked_about(sort) for sort in SORTS}

@@ -22,15 +22,13 @@ from stowplan.cluster.port import Answer, Cluster, Delete, Patch
 from stowplan.objects.base import KubeObject
 from stowplan.objects.changes import Added, Change, Deleted, Updated
 from stowplan.objects.kinds import NODE, POD
-from stowplan.objects.pod import Pod
+from stowplan.objects.pod import ENDED_PHASES, Pod
 from stowplan.objects.times import format_time, parse_time
 
 PODS_PER_TURN = 64
 JOB_RUN_S = 1.0
 RUN_SECONDS = "stowplan/run-seconds"
 EXIT_CODE = "stowplan/exit-code"
-
-_FINISHED = frozenset({"Succeeded", "Failed"})
 
 
 class Kubelet:
@@ -91,7 +89,7 @@ class Kubelet:
         if not node:
             return
         ends = obj.metadata.deletion_timestamp is not None
-        starts = obj.status.phase not in _FINISHED and obj.status.start_time is None
+        starts = obj.status.phase not in ENDED_PHASES and obj.status.start_time is None
         if self._nodes.get(node) is None and (ends or starts):
             self._homeless.setdefault(node, {})[obj.uid] = obj
         elif ends or starts:
