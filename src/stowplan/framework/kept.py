@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Hashable
 from functools import lru_cache
-from sys import getrefcount
 from typing import Any
 
 import numpy as np
@@ -61,9 +60,6 @@ AnyScores = NDArray[Any]
 
 _WHOLE = (np.dtype(np.int64), np.dtype(np.int32))
 
-_MINE_ALONE = 2
-"""References to an object that nobody else holds: the variable, and the question."""
-
 _NO_FIRST: NDArray[np.uint8] = np.zeros(0, np.uint8)
 _NO_WHY: NDArray[np.uint32] = np.zeros(0, np.uint32)
 _NO_MASK: NodeMask = np.zeros(0, np.bool_)
@@ -101,8 +97,8 @@ class _Layer:
         self.reasons: dict[int, list[str]] = {}
         """Per filter, what the bits of `why` stand for."""
         self.raw: dict[str, AnyScores] = {}
-        self.has_raw: dict[str, bool] = {}
-        """Of plugins that normalise: whether their raw scores are not 0 on every node."""
+        self.has_raw: set[str] = set()
+        """Of plugins that normalise, those whose raw scores are not 0 on every node."""
         self.sum: AnyScores = _NO_SCORES
         """Weighted sum of the scores that need no normalising, of the layer below included; as
         wide as the widest of them."""
@@ -166,18 +162,18 @@ class _Layer:
                 scores = scores.astype(np.int64)
             if not every:
                 self.raw[name] = _written(self.raw[name], rows, scores)
-            elif getrefcount(scores) == _MINE_ALONE and scores.flags.owndata:
-                self.raw[name] = scores
             else:
-                self.raw[name] = scores.copy()
+                # It is written to as rows change; one that may not be written is somebody's.
+                is_ours = scores.flags.writeable and scores.flags.owndata
+                self.raw[name] = scores if is_ours else scores.copy()
             if weight:
                 part = scores if weight == 1 else np.int64(weight) * scores
                 if is_sum_shared or part.dtype != total.dtype:
                     total, is_sum_shared = total + part, False
                 else:
                     total += part
-            else:
-                self.has_raw[name] = self.has_raw.get(name, False) or bool(scores.any())
+            elif scores.any():
+                self.has_raw.add(name)
             if recorder is not None:
                 started_s = _note(recorder, name, "Score", started_s)
         if every:
@@ -221,7 +217,7 @@ class _Layer:
             if weight:
                 total += weight * score
             elif score:
-                self.has_raw[name] = True
+                self.has_raw.add(name)
         self.sum_at[row] = total
         return first == 0
 
@@ -273,10 +269,12 @@ class _Layer:
 class NodeOnlyAnswers:
     """The lower layer: true until a node object changes."""
 
-    __slots__ = ("_follower", "layer", "passed", "passed_rows")
+    __slots__ = ("_follower", "layer", "passed", "passed_rows", "seen")
 
     def __init__(self, plan: Plan) -> None:
         self._follower = RowFollower(of_nodes=True)
+        self.seen = -1
+        """The table's `node_version` when it was last refreshed."""
         self.layer = _Layer(plan.outline.node_only)
         self.passed: NodeMask = _NO_MASK
         """Rows that hold a node which no filter of this layer turned down."""
@@ -286,8 +284,7 @@ class NodeOnlyAnswers:
         self, cycle: Cycle, pod: PodInfo, table: NodeTable, recorder: Recorder | None
     ) -> None:
         changed = self._follower.changed(table)
-        if changed is not None and not changed:
-            return
+        self.seen = table.node_version
         layer = self.layer
         if changed is None or len(changed) > FEW:
             layer.ask_many(cycle, pod, table, _at_once(changed, table), recorder)
@@ -365,9 +362,10 @@ class LocalAnswers:
             column = self._below.layer.raw[plugin]
         return column.astype(np.int64, copy=False)
 
-    def has_raw(self, plugin: str) -> bool:
-        """Of a plugin that normalises: False while its raw scores are 0 on every node."""
-        return self._layer.has_raw.get(plugin) or self._below.layer.has_raw.get(plugin, False)
+    @property
+    def is_flat(self) -> bool:
+        """Whether the raw scores of all plugins that normalise are 0 on every node."""
+        return not (self._layer.has_raw or self._below.layer.has_raw)
 
     def passed_rows(self) -> Rows:
         """The rows that pass, ascending; worked out only when a node came to pass or ceased to."""
@@ -402,9 +400,8 @@ class LocalAnswers:
         With a recorder every plugin is timed.
         """
         changed = self._follower.changed(table)
-        if changed is not None and not changed:
-            return 0
-        self._below.refresh(cycle, pod, table, recorder)
+        if self._below.seen != table.node_version:
+            self._below.refresh(cycle, pod, table, recorder)
         if changed is None or len(changed) > FEW:
             return self._ask_many(cycle, pod, table, _at_once(changed, table), recorder)
         for row in changed:
