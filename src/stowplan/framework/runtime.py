@@ -31,7 +31,7 @@ from stowplan.framework.planning import Planner, Tallies
 from stowplan.framework.plugin import PluginSet, PreFilterExtensions, PreFilterResult
 from stowplan.framework.status import (
     MAX_NODE_SCORE,
-    SKIP_STEADILY,
+    SKIP_ALWAYS,
     Code,
     Normalized,
     Rows,
@@ -150,9 +150,18 @@ class Framework:
         self, cycle: Cycle, pod: PodInfo, name: str, answer: Status, *, to_score: bool
     ) -> None:
         """The plugin skipped the pod, and says that it will skip others like it."""
-        if name in self._planner.remembering and cycle.context >= 0:
-            self._planner.known(pod).note(name, answer, cycle.context, to_score=to_score)
-            cycle.kept.pop(_SHORT if answer == SKIP_STEADILY else _PLAN, None)
+        planner, kept = self._planner, cycle.kept
+        if name not in planner.remembering:
+            return
+        if answer == SKIP_ALWAYS:
+            planner.known(pod).note(name, answer, cycle.context, to_score=to_score)
+            kept.pop(_PLAN, None)
+            kept.pop(_SHORT, None)
+            # For the rest of this attempt too.
+            cycle.plan = self._plan_of(pod, kept, -1)
+        elif cycle.context >= 0:
+            planner.known(pod).note(name, answer, cycle.context, to_score=to_score)
+            kept.pop(_SHORT, None)
 
     def forget(self) -> None:
         """Drop all that is kept: the next decision is made as if it were the first."""
