@@ -84,6 +84,7 @@ class DryRun:
             now=lambda: now_s,
             nominated=self._nominator,
             pod_by_key=self._pods.get,
+            ties_by_name=tie_break == "name",
         )
         self.frameworks = build_frameworks(self.config, handle, registry=registry)
         self.algorithm = Algorithm(
