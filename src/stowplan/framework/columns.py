@@ -16,11 +16,3 @@ def written(column: NDArray[Any], rows: Rows | slice, values: NDArray[Any]) -> N
         column = column.astype(np.promote_types(column.dtype, values.dtype), copy=False)
     column[rows] = values
     return column
-
-
-def grown(column: NDArray[Any], size: int) -> NDArray[Any]:
-    """The column with this many places; new ones hold zero."""
-    longer = np.zeros(size, column.dtype)
-    kept = min(size, len(column))
-    longer[:kept] = column[:kept]
-    return longer

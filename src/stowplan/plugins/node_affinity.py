@@ -78,6 +78,7 @@ class NodeAffinity:
 
     def __init__(self, args: Args | None, handle: Handle) -> None:
         added = args.added_affinity if args is not None else None
+        self._kept = handle.kept
         self._added_required = _added_required(added)
         self._added_preferred = _added_preferred(added)
         self._kinds = PodKinds()
@@ -144,10 +145,10 @@ class NodeAffinity:
         return (added is None or added.matches(labels, name)) and required.matches(labels, name)
 
     def _wish(self, pod: PodInfo) -> _Wish:
-        kept = pod.kind.kept
-        wish: _Wish | None = kept.get(self)
+        kept = self._kept[pod.kind.ref]
+        wish: _Wish | None = kept.get(self.name)
         if wish is None:
-            wish = kept[self] = self._parse(pod.kind)
+            wish = kept[self.name] = self._parse(pod.kind)
         return wish
 
     def _parse(self, kind: PodKind) -> _Wish:

@@ -177,7 +177,7 @@ class DefaultPreemption:
         if not self._framework.is_node_local(cycle, pod):
             kept = KeptVictims()
         else:
-            kept = pod.kind.kept.get(self) or pod.kind.kept.setdefault(self, KeptVictims())
+            kept = cycle.kept.get(self.name) or cycle.kept.setdefault(self.name, KeptVictims())
         kept.catch_up(cycle.nodes, handle.nominated, handle.objects.version(PodDisruptionBudget))
         return kept
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from math import inf
 from struct import Struct, pack, unpack
 from typing import TYPE_CHECKING, NamedTuple
+from weakref import ref
 
 from stowplan.framework.cycle import Cycle
 from stowplan.framework.diagnosis import Diagnosis
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 NO_VICTIMS = "No preemption victims found for incoming pod"
 
-Neighbour = tuple[str, PodKind]
+Neighbour = tuple[str, ref[PodKind]]
 """A pod (its uid, and what it is like) that stays on the node whoever is evicted."""
 
 _PRIORITY_OFFSET = 2**31
@@ -123,12 +124,12 @@ def select_victims(
         if other.kind.priority < priority:
             lower.append(other)
         else:
-            beside.append((other.uid, other.kind))
+            beside.append((other.uid, other.kind.ref))
     if not lower:
         return _NOBODY_TO_EVICT
     nominated = nominated_beside(framework.handle.nominated, pod, node.name)
     if nominated:
-        beside += [(other.uid, other.kind) for other in nominated]
+        beside += [(other.uid, other.kind.ref) for other in nominated]
     if before is not None and before.holds(node.node, beside):
         return before
     try:
