@@ -159,7 +159,7 @@ OPS = st.lists(
 @given(OPS, OPS)
 def test_counts_follow_pods_and_nodes(few: int, before: list[Any], after: list[Any]) -> None:
     world, queries = World(), Queries()
-    kept, counts._ONE_BY_ONE_MAX = counts._ONE_BY_ONE_MAX, few
+    kept, counts.FEW = counts.FEW, few
     try:
         for ops in (before, after):
             for op in ops:
@@ -167,7 +167,7 @@ def test_counts_follow_pods_and_nodes(few: int, before: list[Any], after: list[A
             world.table.refresh(world.cache)
             check(world, queries)
     finally:
-        counts._ONE_BY_ONE_MAX = kept
+        counts.FEW = kept
 
 
 def test_a_table_that_grows_keeps_its_counts() -> None:
