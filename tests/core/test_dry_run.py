@@ -205,10 +205,3 @@ def test_scores_and_totals_read_like_mappings() -> None:
     assert dict(detail.totals) == detail.totals.to_dict()
     assert dict(detail.scores) == detail.scores.to_dict()
     assert sum(detail.scores["b"].values()) == detail.totals["b"] == decision.score
-
-
-def test_equal_runs_give_equal_decisions_and_explanations() -> None:
-    cluster = node("a"), node("b", cpu=8), pod("p", cpu=1)
-
-    assert decide(*cluster) == decide(*cluster)
-    assert decide(*cluster) != decide(node("a"), node("b", cpu=16), pod("p", cpu=1))

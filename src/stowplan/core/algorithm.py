@@ -14,8 +14,7 @@ from typing import Any, Literal
 import numpy as np
 from msgspec import Struct
 
-from stowplan.core.decision import Decision
-from stowplan.core.explanation import Explanation
+from stowplan.core.decision import Detail, describe_rejections, describe_scores
 from stowplan.core.extender import CallExtender, Extender, ExtenderFailed, FilterResult
 from stowplan.core.steps import Parallel
 from stowplan.framework.cycle import Cycle
@@ -47,10 +46,10 @@ class Search(Struct):
     found: Feasible | None = None
     """What the filters said; None when they were not asked, or about one node only."""
     board: ScoreBoard | None = None
-    detail: Explanation | None = None
+    detail: Detail | None = None
 
 
-Explain = Callable[[Framework, Cycle, Decision, Search], None]
+Explain = Callable[[Framework, Cycle, PodInfo, Search], None]
 
 
 @dataclass(slots=True)
@@ -126,7 +125,7 @@ class Algorithm:
                 yield from self._ask_priorities(cycle, pod, board)
             self._pick(cycle, board, search)
         if self.detail:
-            search.detail = Explanation(list(table.names), rows, search.diagnosis, search.board)
+            self._write_detail(cycle, search, rows)
         return search
 
     def _turned_down(self, cycle: Cycle, verdict: PreFilterVerdict) -> Search:
@@ -139,8 +138,7 @@ class Algorithm:
             diagnosis.unschedulable_plugins.update(verdict.narrowed_by)
         search = Search(diagnosis=diagnosis)
         if self.detail:
-            none = np.zeros(0, np.intp)
-            search.detail = Explanation(list(cycle.nodes.names), none, diagnosis, None)
+            self._write_detail(cycle, search, np.zeros(0, np.intp))
         return search
 
     def _fits_nominated(
@@ -265,6 +263,17 @@ class Algorithm:
         names = cycle.nodes.names
         best: list[int] = is_best.nonzero()[0].tolist()
         return min(best, key=lambda place: names[place if rows is None else rows[place]])
+
+    def _write_detail(self, cycle: Cycle, search: Search, rows: Rows) -> None:
+        table = cycle.nodes
+        detail = search.detail = Detail()
+        feasible = {table.names[row] for row in rows.tolist()}
+        detail.feasible = sorted(feasible)
+        if search.diagnosis is not None:
+            rejected = describe_rejections(table, search.diagnosis)
+            detail.rejected = {n: s for n, s in rejected.items() if n not in feasible}
+        if search.board is not None:
+            detail.scores, detail.totals = describe_scores(table, search.board)
 
 
 def nodes_to_find(count: int, percentage: int) -> int:

@@ -17,8 +17,7 @@ import numpy as np
 
 from stowplan.config import SchedulerConfig, load_config
 from stowplan.core.algorithm import Algorithm, TieBreak
-from stowplan.core.decision import Decision
-from stowplan.core.explanation import Explanation
+from stowplan.core.decision import Decision, Detail, describe_scores
 from stowplan.core.profiles import Registry, build_frameworks
 from stowplan.core.schedule_one import Attempt, schedule_one
 from stowplan.framework.cycle import Cycle
@@ -194,7 +193,8 @@ class DryRun:
             self.cache.assume_pod(attempt.assumed)
         decision.score = int(board.total[0])
         if self.detail:
-            decision.detail = Explanation(list(self.table.names), board.rows, None, board)
+            scores, totals = describe_scores(self.table, board)
+            decision.detail = Detail([decision.node], scores=scores, totals=totals)
 
     def _score_alone(self, framework: Framework, pod: PodInfo, node: str) -> ScoreBoard:
         cycle = Cycle(framework.handle)

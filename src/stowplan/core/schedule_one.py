@@ -75,7 +75,7 @@ def schedule_one(
             search = yield from algorithm.search(framework, cycle, pod)
         _describe(decision, search)
         if algorithm.explain is not None:
-            algorithm.explain(framework, cycle, decision, search)
+            algorithm.explain(framework, cycle, pod, search)
         if search.row < 0:
             return (yield from _fits_nowhere(framework, algorithm, pod, (cycle, decision), search))
         decision.node = table.names[search.row]
