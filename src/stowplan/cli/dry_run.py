@@ -15,7 +15,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from stowplan.cli._output import Column, count_of, note, print_table, some_of, working
+from stowplan.cli._output import (
+    Column,
+    count_of,
+    note,
+    print_table,
+    say,
+    say_json,
+    some_of,
+    working,
+)
 from stowplan.errors import InputError
 
 if TYPE_CHECKING:
@@ -239,15 +248,15 @@ def _print_json(decisions: Iterable[Decision]) -> bool:
     import msgspec
 
     left: set[str] = set()
-    before = b'{"decisions": [\n'
+    before = '{"decisions": [\n'
     for decision in decisions:
-        click.echo(before + msgspec.json.encode(decision.to_dict()), nl=False)
-        before = b",\n"
+        say_json(before + msgspec.json.encode(decision.to_dict()).decode(), nl=False)
+        before = ",\n"
         if decision.node:
             left.discard(decision.pod)
         else:
             left.add(decision.pod)
-    click.echo('{"decisions": []}' if before.startswith(b"{") else "\n]}")
+    say_json('{"decisions": []}' if before.startswith("{") else "\n]}")
     return not left
 
 
@@ -292,9 +301,9 @@ def _print_text(outcomes: list[Outcome]) -> None:
 
 
 def _section(lines: Iterable[str]) -> None:
-    click.echo()
+    say()
     for line in lines:
-        click.echo(line)
+        say(line)
 
 
 def _row(outcome: Outcome) -> list[str]:

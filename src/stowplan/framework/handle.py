@@ -115,6 +115,8 @@ class Handle:
     """The profile's own runtime, for plugins that run other plugins (preemption)."""
     pod_by_key: Callable[[str], PodInfo | None] = lambda key: None
     """A pod as the cluster has it now, by `namespace/name`."""
+    ties_by_name: bool = False
+    """Whether the first by name is taken of what is equally good, and not any."""
 
     def node(self, name: str) -> NodeInfo | None:
         row = self.nodes.row_of.get(name)

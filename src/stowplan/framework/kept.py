@@ -12,7 +12,7 @@ share them.  Above are those that look at the pods on the node too.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from functools import lru_cache
 from sys import getrefcount
 from typing import Any
@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from stowplan.framework.columns import grown, written
 from stowplan.framework.cycle import Cycle
 from stowplan.framework.errors import filter_failed
 from stowplan.framework.one_by_one import filter_rows, score_one_by_one
@@ -104,11 +105,11 @@ class _Layer:
         wide as the widest of them."""
 
     def resize(self, size: int) -> None:
-        self.first = _grown(self.first, size)
-        self.why = _grown(self.why, size)
-        self.final = _grown(self.final, size)
-        self.sum = _grown(self.sum, size)
-        self.raw = {name: _grown(column, size) for name, column in self.raw.items()}
+        self.first = grown(self.first, size)
+        self.why = grown(self.why, size)
+        self.final = grown(self.final, size)
+        self.sum = grown(self.sum, size)
+        self.raw = {name: grown(column, size) for name, column in self.raw.items()}
         self.is_shared = False
         self._look()
 
@@ -170,7 +171,7 @@ class _Layer:
             if scores.dtype not in _WHOLE:
                 scores = scores.astype(np.int64)
             if not every:
-                self.raw[name] = _written(self.raw[name], rows, scores)
+                self.raw[name] = written(self.raw[name], rows, scores)
             elif getrefcount(scores) == _MINE_ALONE and scores.flags.owndata:
                 self.raw[name] = scores
             else:
@@ -192,7 +193,7 @@ class _Layer:
         else:
             self._own()
             self.first[rows], self.why[rows], self.final[rows] = first, why, final
-            self.sum = _written(self.sum, rows, total)
+            self.sum = written(self.sum, rows, total)
             self._look()
 
     def ask_one(
@@ -315,6 +316,7 @@ class LocalAnswers:
         "_best",
         "_best_at",
         "_best_count",
+        "_best_rows",
         "_is_passed_shared",
         "_layer",
         "_passed_at",
@@ -336,13 +338,15 @@ class LocalAnswers:
         self._best_at = self._best.data
         self._best_count = 0
         """0: nobody has asked, or the last of the best has gone."""
+        self._best_rows: Rows | None = None
+        """The best, and perhaps some that were so before: none is missing, none there twice."""
         self.best_sum = 0
         """The sum of those that `best` gave."""
 
     @property
     def byte_count(self) -> int:
         layer = self._layer
-        return _FIXED_BYTES + len(layer.first) * (1 + 4 + 1 + 1 + 8 + 8 * len(layer.raw))
+        return _FIXED_BYTES + len(layer.first) * (1 + 4 + 1 + 1 + 8 + 8 + 8 * len(layer.raw))
 
     @property
     def first(self) -> NDArray[np.uint8]:
@@ -399,7 +403,22 @@ class LocalAnswers:
                 self._best &= self.passed
             self._best_at = self._best.data
             self._best_count = int(np.count_nonzero(self._best))
+            self._best_rows = None
         return self._best
+
+    def one_of_the_best(self, chance: Callable[[], float]) -> int:
+        """A row of `best`, each as likely as any other: drawn until it is one of them.
+
+        At least half of those it is drawn from are; when fewer, they are looked for anew.
+        """
+        best, rows = self.best(), self._best_rows
+        if rows is None or 2 * self._best_count < len(rows):
+            rows = self._best_rows = _rows_of(best)
+        is_best, count, row_at = self._best_at, len(rows), rows.item
+        while True:
+            row = row_at(int(chance() * count))
+            if is_best[row]:
+                return row
 
     def refresh(
         self, cycle: Cycle, pod: PodInfo, table: NodeTable, recorder: Recorder | None = None
@@ -415,7 +434,7 @@ class LocalAnswers:
         self._below.refresh(cycle, pod, table, recorder)
         if len(self.passed) != size and layer.seen >= 0:
             layer.resize(size)
-            self._set_passed(_grown(self.passed, size))
+            self._set_passed(grown(self.passed, size))
             self._best_count = 0
         few = table.few_rows_newer_than(layer.seen, ONE_BY_ONE_MAX)
         count = self._ask_many(cycle, pod, table, recorder) if few is None else len(few)
@@ -440,6 +459,8 @@ class LocalAnswers:
         if is_best != self._best_at[row]:
             self._best_at[row] = is_best
             self._best_count += 1 if is_best else -1
+            if is_best:
+                self._best_rows = None
 
     def _ask_many(
         self, cycle: Cycle, pod: PodInfo, table: NodeTable, recorder: Recorder | None
@@ -568,18 +589,3 @@ def _note(recorder: Recorder, plugin: str, point: str, started_s: float) -> floa
     now_s = recorder.now()
     recorder.plugin(plugin, point, SUCCESS, now_s - started_s)
     return now_s
-
-
-def _written(column: NDArray[Any], rows: Rows | slice, values: NDArray[Any]) -> NDArray[Any]:
-    """The column with these values, made wider if it has to be."""
-    if column.dtype != values.dtype:
-        column = column.astype(np.promote_types(column.dtype, values.dtype), copy=False)
-    column[rows] = values
-    return column
-
-
-def _grown(column: NDArray[Any], size: int) -> NDArray[Any]:
-    grown = np.zeros(size, column.dtype)
-    kept = min(size, len(column))
-    grown[:kept] = column[:kept]
-    return grown

@@ -30,6 +30,7 @@ from stowplan.core.messages import (
     Call,
     Effect,
     Event,
+    LongAttempt,
     Reconfigure,
     RecordEvent,
     ScheduleNext,
@@ -109,7 +110,10 @@ class Driver:
         recorder: EventRecorder,
         random: Random,
         extender_client: ExtenderClient | None = None,
+        is_fair: bool = False,
     ) -> None:
+        """`is_fair`: tell the machine of long attempts, so that others get their turn.  Time is
+        then real: equal seeds no longer give equal runs."""
         self.machine = machine
         self._cluster = cluster
         self._batch: Callable[[], AbstractContextManager[None]]
@@ -138,6 +142,8 @@ class Driver:
         self.on_handled: Callable[[Sequence[Event], float], None] | None = None
         """Told of everything that came in, events of one type together, and how many seconds it
         took to take them in."""
+        if is_fair:
+            machine.on_long_attempt = self._long_attempt
 
     # -- life -------------------------------------------------------------------------------
 
@@ -178,7 +184,7 @@ class Driver:
     @property
     def busy(self) -> bool:
         machine = self.machine
-        return bool(self._inbox or machine.binding_count or machine.in_pre_bind)
+        return bool(self._inbox or machine.binding_count or machine.bindings.in_pre_bind)
 
     # -- in ---------------------------------------------------------------------------------
 
@@ -194,6 +200,9 @@ class Driver:
             call_later=self._call_later,
             random=self._random,
         )
+
+    def _long_attempt(self, pod: str, seconds: float) -> None:
+        self._put(LongAttempt(pod, seconds))
 
     def _put(self, event: Event) -> None:
         self._put_all((event,))

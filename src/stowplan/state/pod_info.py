@@ -251,31 +251,38 @@ class PodKind:
         return self.pod.spec.affinity or _NO_AFFINITY
 
     @Lazy
+    def _terms(self) -> tuple[tuple[tuple[Term, ...], str], ...]:
+        """Those of each sort, and why one could not be parsed.
+
+        A parse error empties that category, as upstream's core does.
+        """
+        liked, disliked = self._affinity.pod_affinity, self._affinity.pod_anti_affinity
+        return tuple(
+            _parsed(parse, stanza, self.namespace)
+            for stanza in (liked, disliked)
+            for parse in (_required, _preferred)
+        )
+
+    @Lazy
     def affinity_error(self) -> str:
         """Why a term could not be parsed; empty when all could."""
-        for stanza in (self._affinity.pod_affinity, self._affinity.pod_anti_affinity):
-            for parse in (_required, _preferred):
-                try:
-                    parse(stanza, self.namespace)
-                except SelectorError as error:
-                    return str(error)
-        return ""
+        return next((problem for _, problem in self._terms if problem), "")
 
     @Lazy
     def required_affinity(self) -> tuple[Term, ...]:
-        return _or_none(_required, self._affinity.pod_affinity, self.namespace)
-
-    @Lazy
-    def required_anti_affinity(self) -> tuple[Term, ...]:
-        return _or_none(_required, self._affinity.pod_anti_affinity, self.namespace)
+        return self._terms[0][0]
 
     @Lazy
     def preferred_affinity(self) -> tuple[Term, ...]:
-        return _or_none(_preferred, self._affinity.pod_affinity, self.namespace)
+        return self._terms[1][0]
+
+    @Lazy
+    def required_anti_affinity(self) -> tuple[Term, ...]:
+        return self._terms[2][0]
 
     @Lazy
     def preferred_anti_affinity(self) -> tuple[Term, ...]:
-        return _or_none(_preferred, self._affinity.pod_anti_affinity, self.namespace)
+        return self._terms[3][0]
 
 
 _NO_AFFINITY = Affinity()
@@ -316,13 +323,15 @@ def _preferred(stanza: PodAffinity | None, namespace: str) -> tuple[Term, ...]:
     return tuple(_term(term.pod_affinity_term, namespace, term.weight) for term in terms)
 
 
-def _or_none(parse: Any, stanza: PodAffinity | None, namespace: str) -> tuple[Term, ...]:
-    """A parse error empties that category, as upstream's core does."""
+def _parsed(
+    parse: Callable[[PodAffinity | None, str], tuple[Term, ...]],
+    stanza: PodAffinity | None,
+    namespace: str,
+) -> tuple[tuple[Term, ...], str]:
     try:
-        terms: tuple[Term, ...] = parse(stanza, namespace)
-    except SelectorError:
-        return ()
-    return terms
+        return parse(stanza, namespace), ""
+    except SelectorError as error:
+        return (), str(error)
 
 
 class PodInfo:

@@ -47,9 +47,10 @@ from stowplan.plugins.pod_topology_spread.spread_constraint import (
     HOSTNAME,
     SCHEDULE_ANYWAY,
     Constraint,
+    Included,
     Tracked,
-    has_keys,
     parse_constraints,
+    track,
 )
 from stowplan.plugins.pod_topology_spread.spread_filtering import Counted, SpreadCounts
 from stowplan.plugins.pod_topology_spread.spread_scoring import Floats, Part, weighed
@@ -153,16 +154,16 @@ class PodTopologySpread:
         return plan
 
     def _track_hard(self, plan: _Plan, kind: PodKind, hard: tuple[Constraint, ...]) -> None:
-        keys = _keys(hard)
-        plan.hard = tuple(Tracked(constraint, kind, keys) for constraint in hard)
+        plan.hard = track(hard, kind, _keys(hard))
 
     def _track_soft(self, plan: _Plan, kind: PodKind, soft: tuple[Constraint, ...]) -> None:
         # With the system's defaults a node without a zone is still spread over by host.
         require_all = plan.own or not self._is_system
         keys = _keys(soft) if require_all else ()
-        plan.soft = tuple(Tracked(constraint, kind, keys) for constraint in soft)
+        plan.soft = track(soft, kind, keys)
         if require_all and soft:
-            plan.soft_rows = self._table.row_set(("has keys", keys), has_keys(keys))
+            rows = Included(keys)
+            plan.soft_rows = self._table.row_set(rows, rows)
 
     # -- Filter -----------------------------------------------------------------------------
 
@@ -208,6 +209,8 @@ class PodTopologySpread:
             found = per_value[counted.counts.label.ids[rows]]
             # The first constraint that fails has the word.
             why = found if why is None else np.where(why, why, found)
+            if why.all():
+                break
         assert why is not None, "PreFilter skips a pod without constraints"
         return Verdict(_REASONS, why.astype(np.uint32), why == _MISSING)
 
