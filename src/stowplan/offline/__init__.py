@@ -1,8 +1,8 @@
 """Asking for decisions without a cluster: objects as plain data in, decisions out.
 
-Three steps make a cluster of manifests and dumps, a module each: `given` decodes and checks,
-`controllers` adds the pods that workloads still lack, `admission` fills in what an API server
-would.  Then `core.dry_run` decides.  `stowplan dry-run` and `stowplan.dry_run` are this.
+Three steps make a cluster of manifests and dumps, a module each: `input_objects` decodes and
+checks, `controllers` adds the pods that workloads still lack, `admission` fills in what an API
+server would.  Then `core.dry_run` decides.  `stowplan dry-run` and `stowplan.dry_run` are this.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from stowplan.objects.base import KubeObject
 from stowplan.objects.manifests import Manifest, flatten
 from stowplan.offline.admission import admit
 from stowplan.offline.controllers import with_missing
-from stowplan.offline.given import decode_all
+from stowplan.offline.input_objects import decode_all
 from stowplan.plugins import IN_TREE
 
 __all__ = ["Config", "Objects", "TieBreak", "build_cluster", "dry_run", "prepare"]

@@ -8,12 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from stowplan.apiserver.controllers.calls import Calls
-from stowplan.apiserver.controllers.claims import Claims
 from stowplan.apiserver.controllers.readiness import is_available, ready_since, scaled_value
-from stowplan.apiserver.controllers.reporting import Reporter
 from stowplan.apiserver.controllers.shared import Shared
-from stowplan.apiserver.controllers.statuses import Statuses
+from stowplan.apiserver.controllers.workload import WorkloadController
 from stowplan.objects.api import Create, Delete
 from stowplan.objects.base import KubeObject
 from stowplan.objects.daemons import node_of, pin_to_node, suits
@@ -26,24 +23,10 @@ from stowplan.objects.workloads import DaemonSet, RollingUpdate, UpdateStrategy
 BURST_MAX = 250
 
 
-class DaemonSetController:
+class DaemonSetController(WorkloadController):
     def __init__(self, shared: Shared) -> None:
-        self._shared = shared
-        self.queue = shared.queue("daemonset", self.sync)
-        self.calls = Calls(shared, self.queue)
-        self._statuses = Statuses(shared.cluster, DAEMON_SET)
-        self._reporter = Reporter(shared.cluster, shared.clock, "daemonset-controller")
-        shared.listen(DAEMON_SET, self._changed)
+        super().__init__(shared, DAEMON_SET)
         shared.listen(NODE, self._node_changed)
-        self._claims = Claims(
-            shared, self.calls, owner_kind=DAEMON_SET, child_kind=POD, look_again=self.queue.add
-        )
-
-    def _changed(self, old: KubeObject | None, new: KubeObject | None) -> None:
-        if new is not None:
-            self.queue.add(new.key)
-        elif old is not None:
-            self._statuses.forget(old.uid)
 
     def _node_changed(self, old: KubeObject | None, new: KubeObject | None) -> None:
         if isinstance(old, Node) and isinstance(new, Node):
