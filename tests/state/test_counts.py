@@ -63,7 +63,7 @@ class Queries:
     def __init__(self) -> None:
         self.columns = {name: CountQuery(sort) for name, sort in SORTS.items()}
         self.domains = {
-            (name, key, rows_key): DomainQuery(sort, key, rows_key, member)
+            (name, key, rows_key): DomainQuery(CountQuery(sort), key, rows_key, member)
             for name, sort in SORTS.items()
             for key in (ZONE, HOSTNAME)
             for rows_key, (member, _) in MEMBERS.items()
@@ -205,7 +205,9 @@ def test_counts_that_were_dropped_are_made_again(monkeypatch: pytest.MonkeyPatch
         Queries(),
     )
     others = [
-        DomainQuery(PodsMatching(frozenset({(frozenset({"default", f"ns{n}"}), WEB)})), ZONE)
+        DomainQuery(
+            CountQuery(PodsMatching(frozenset({(frozenset({"default", f"ns{n}"}), WEB)}))), ZONE
+        )
         for n in range(9)
     ]
     check(world, queries)
