@@ -14,7 +14,7 @@ from stowplan.apiserver.store import Store
 from stowplan.clock import VirtualClock
 from stowplan.objects.api import Create
 from stowplan.objects.kinds import NODE, POD
-from stowplan.runtime.embedded import connect_scheduler
+from stowplan.embedded import connect_scheduler
 
 
 def node(name: str) -> dict[str, Any]:

@@ -14,16 +14,17 @@ from random import Random
 
 import click
 
+from stowplan.apiserver.grouping import GroupedStore
 from stowplan.apiserver.http import Api, Authenticator, HttpServer
 from stowplan.apiserver.http.auth import User
 from stowplan.apiserver.journal import SqliteJournal
 from stowplan.apiserver.store import Store
-from stowplan.cli._up_cluster import LocalCluster, Parts, Scheduling
 from stowplan.cli._up_kubeconfig import check_replaceable, kubeconfig, write_kubeconfig
 from stowplan.cli._up_tls import key_pair, server_context
 from stowplan.clock import RealClock
 from stowplan.config import load_config
 from stowplan.core.profiles import check_config
+from stowplan.embedded import EmbeddedCluster, Parts, Scheduling
 from stowplan.runtime.extender_client import HttpExtenderClient
 from stowplan.runtime.log import Bridge, Log
 from stowplan.runtime.plugins_path import load_registry
@@ -62,14 +63,17 @@ async def serve(settings: Settings) -> None:
     scheduling = _scheduling(settings.config, extenders) if settings.schedules else None
     journal = None if settings.data is None else SqliteJournal(settings.data, seed=seed)
     try:
-        cluster = LocalCluster(
-            Store(clock, seed=seed, journal=journal),
-            Parts(scheduling, workers=settings.workers),
+        loop = asyncio.get_running_loop()
+        grouped = GroupedStore(Store(clock, seed=seed, journal=journal), loop.call_soon)
+        cluster = EmbeddedCluster(
+            grouped.store,
+            Parts(scheduling, controllers=settings.workers, kubelet=settings.workers),
             clock=clock,
-            call_later=asyncio.get_running_loop().call_later,
+            call_later=loop.call_later,
             random=Random(seed),
+            port=grouped,
         )
-        await _serve(settings, cluster, clock)
+        await _serve(settings, cluster, grouped, clock)
     finally:
         await extenders.close()
         if journal is not None:
@@ -91,10 +95,12 @@ def _scheduling(path: Path | None, extenders: HttpExtenderClient) -> Scheduling:
     return Scheduling(config, registry, extenders)
 
 
-async def _serve(settings: Settings, cluster: LocalCluster, clock: RealClock) -> None:
+async def _serve(
+    settings: Settings, cluster: EmbeddedCluster, grouped: GroupedStore, clock: RealClock
+) -> None:
     asked_to_stop = _on_signal()
     api = Api(
-        cluster.grouped,
+        grouped,
         clock=clock,
         random=Random(),
         authenticator=Authenticator(settings.users_by_token),
@@ -130,7 +136,7 @@ def _on_signal() -> asyncio.Event:
     return asked
 
 
-async def _stop(cluster: LocalCluster) -> None:
+async def _stop(cluster: EmbeddedCluster) -> None:
     cluster.stop()
     for _ in range(round(STOP_MAX_S / STOP_LOOK_S)):
         if not cluster.busy:

@@ -48,7 +48,7 @@ class DaemonSetController:
         self.queue = shared.queue("daemonset", self.sync)
         self.calls = Calls(shared, self.queue)
         self._statuses = Statuses(shared.cluster, DAEMON_SET)
-        self._reporter = Reporter(shared.cluster, shared.clock, "daemonset-controller")
+        self._reporter = Reporter(shared, "daemonset-controller")
         shared.listen(DAEMON_SET, self._changed)
         shared.listen(NODE, self._node_changed)
         self._claims = Claims(

@@ -42,8 +42,8 @@ class DeploymentController:
         self.queue = shared.queue("deployment", self.sync)
         self.calls = Calls(shared, self.queue)
         self._statuses = Statuses(shared.cluster, DEPLOYMENT)
-        self._reporter = Reporter(shared.cluster, shared.clock, "deployment-controller")
-        self._progress: dict[str, Progress] = {}
+        self._reporter = Reporter(shared, "deployment-controller")
+        self._progress: dict[str, Progress] = shared.memory["deployments: progress"]
         shared.listen(DEPLOYMENT, self._changed)
         self._claims = Claims(
             shared,

@@ -36,11 +36,11 @@ class JobController:
         self.queue = shared.queue("job", self.sync)
         self.calls = Calls(shared, self.queue)
         self._statuses = Statuses(shared.cluster, JOB)
-        self._reporter = Reporter(shared.cluster, shared.clock, "job-controller")
-        self._failed_at_s: dict[str, float] = {}
+        self._reporter = Reporter(shared, "job-controller")
+        self._failed_at_s: dict[str, float] = shared.memory["jobs: failed at"]
         """When the last pod of a job failed, by the job's uid."""
-        self._failures: dict[str, int] = {}
-        self._ended: dict[str, str] = {}
+        self._failures: dict[str, int] = shared.memory["jobs: failures"]
+        self._ended: dict[str, str] = shared.memory["jobs: ended"]
         """When a job ended, until its status says so itself."""
         shared.listen(JOB, self._changed)
         self._claims = Claims(

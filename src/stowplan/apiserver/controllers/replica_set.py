@@ -33,7 +33,7 @@ class ReplicaSetController:
         self.queue = shared.queue("replicaset", self.sync)
         self.calls = Calls(shared, self.queue)
         self._statuses = Statuses(shared.cluster, REPLICA_SET)
-        self._reporter = Reporter(shared.cluster, shared.clock, "replicaset-controller")
+        self._reporter = Reporter(shared, "replicaset-controller")
         shared.listen(REPLICA_SET, self._changed)
         self._claims = Claims(
             shared,

@@ -42,7 +42,7 @@ class StatefulSetController:
         self.queue = shared.queue("statefulset", self.sync)
         self.calls = Calls(shared, self.queue)
         self._statuses = Statuses(shared.cluster, STATEFUL_SET)
-        self._reporter = Reporter(shared.cluster, shared.clock, "statefulset-controller")
+        self._reporter = Reporter(shared, "statefulset-controller")
         shared.listen(STATEFUL_SET, self._changed)
         self._claims = Claims(
             shared,
