@@ -25,7 +25,7 @@ _STRIDE = 7_368_787
 class Identity:
     def __init__(self, clock: Clock, seed: int) -> None:
         self.now_s = clock.now
-        self._seed = seed
+        self.seed = seed
         self._uid_prefix = f"{seed & 0xFFFFFFFF:08x}-0000-4000-8000-"
         self._second = -1
         self._text = ""
@@ -47,6 +47,6 @@ class Identity:
         >>> Identity(VirtualClock(), 0).suffix(1), Identity(VirtualClock(), 0).suffix(2)
         ('cdn6r', 'dg2zb')
         """
-        place = (number * _STRIDE + self._seed) % _SUFFIX_COUNT
+        place = (number * _STRIDE + self.seed) % _SUFFIX_COUNT
         first, second = place % _PAIR_COUNT, place // _PAIR_COUNT % _PAIR_COUNT
         return _PAIRS[first] + _PAIRS[second] + LETTERS[place // _PAIRS_COUNT]

@@ -61,6 +61,14 @@ class Table:
         self.rests: dict[tuple[str, str], Rest] = {}
         self.hub = WatchHub(kind, version=version, history_max=history_max)
 
+    def fork(self) -> Table:
+        other = Table.__new__(Table)
+        other.kind, other.hub, other.rests = self.kind, self.hub.fork(), self.rests.copy()
+        other.objects = defaultdict(dict)
+        for namespace, names in self.objects.items():
+            other.objects[namespace] = names.copy()
+        return other
+
     def find(self, namespace: str, name: str) -> KubeObject | None:
         return self.objects.get(namespace, NOBODY).get(name)
 
@@ -112,6 +120,8 @@ class Ledger:
             kind.struct: Table(kind, version=version, history_max=history_max)
             for kind in STORED_KINDS
         }
+        self._old = version
+        """How far it was when the history was last looked through."""
         self._next = ""
         self._journal = journal
         self.refusal: Unavailable | None = None
@@ -130,6 +140,16 @@ class Ledger:
         """A reader had the open batch committed half-way, and that failed."""
         self._outbox: deque[tuple[WatchHub, list[Change]]] = deque()
         self._delivering = False
+
+    def fork(self) -> Ledger:
+        """Another one with the same objects, versions and history, in memory only."""
+        assert not self._rehearsing, "what is only tried out is in no other ledger"
+        self.settle()
+        other = Ledger(version=self.version)
+        other.owners = self.owners.fork()
+        other.tables = {struct: table.fork() for struct, table in self.tables.items()}
+        other._old = self._old
+        return other
 
     def next_version(self) -> str:
         """The version of the next write; raises once writes are refused."""
@@ -311,6 +331,21 @@ class Ledger:
                 waiting.deliver(more, waiting.watchers)
         finally:
             self._delivering = False
+
+    def forget_old(self) -> None:
+        """Forget the history up to the last call."""
+        self.settle()
+        self._forget(self._old)
+        self._old = self.version
+
+    def forget_all(self) -> None:
+        """Forget the history."""
+        self.settle()
+        self._forget(self.version)
+
+    def _forget(self, until: int) -> None:
+        for table in self.tables.values():
+            table.hub.forget(until)
 
     def watch(self, kind: Kind, namespace: str, version: str, watcher: Watcher) -> None:
         """Start a watch, or end it at once with the reason why it cannot start.

@@ -121,7 +121,7 @@ class Driver:
         self._call_all: _CallAll | None = getattr(cluster, "call_all", None)
         self._clock = clock
         self._call_later = call_later
-        self._recorder = recorder
+        self.recorder = recorder
         self._random = random
         self._extender_client = extender_client
         self._inbox: list[Event] = []
@@ -262,7 +262,7 @@ class Driver:
             with self._batch():
                 self._carry_out(effects)
             cycles += CYCLES_PER_BATCH
-        self._recorder.flush(pressed=machine.binding_count > 0)
+        self.recorder.flush(pressed=machine.binding_count > 0)
         return cycles >= CYCLES_PER_TURN
 
     def _take_in(self) -> None:
@@ -312,7 +312,7 @@ class Driver:
                 calls = []
                 self._ask_extender(effect)
         if events:
-            self._recorder.record(events)
+            self.recorder.record(events)
         self._send(calls)
 
     def _send(self, calls: list[Call]) -> None:

@@ -76,7 +76,9 @@ class EventRecorder:
         call_later: CallLater,
         random: Random,
         instance: str = "stowplan",
+        first: int = 1,
     ) -> None:
+        """`first` is the number of its first event, which keeps two of one moment apart."""
         self._cluster = cluster
         self._call_all: _CallAll | None = getattr(cluster, "call_all", None)
         self._now_s = clock.now
@@ -96,7 +98,7 @@ class EventRecorder:
         """Calls that wait for their next try."""
         self._in_flight = 0
         self._series: OrderedDict[_Key, _Series] = OrderedDict()
-        self._serials = count(1)
+        self._serials = count(first)
         self._flushing = False
         self._sweep_planned = False
         self._in_flight_max = IN_FLIGHT_MAX

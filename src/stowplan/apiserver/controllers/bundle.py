@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from random import Random
 
 from stowplan.apiserver.controllers.daemon_set import DaemonSetController
@@ -13,7 +14,7 @@ from stowplan.apiserver.controllers.disruption import DisruptionController
 from stowplan.apiserver.controllers.job import JobController
 from stowplan.apiserver.controllers.nodes import NodeController
 from stowplan.apiserver.controllers.replica_set import ReplicaSetController
-from stowplan.apiserver.controllers.shared import Shared
+from stowplan.apiserver.controllers.shared import Memory, Shared
 from stowplan.apiserver.controllers.stateful_set import StatefulSetController
 from stowplan.clock import Clock
 from stowplan.cluster.port import Cluster
@@ -46,9 +47,17 @@ KINDS = (
 
 class Controllers:
     def __init__(
-        self, cluster: Cluster, *, clock: Clock, call_later: CallLater, random: Random
+        self,
+        cluster: Cluster,
+        *,
+        clock: Clock,
+        call_later: CallLater,
+        random: Random,
+        memory: Memory | None = None,
     ) -> None:
-        self._shared = Shared(cluster, KINDS, clock=clock, call_later=call_later, random=random)
+        self._shared = Shared(
+            cluster, KINDS, clock=clock, call_later=call_later, random=random, memory=memory
+        )
         workloads = (
             DeploymentController(self._shared),
             ReplicaSetController(self._shared),
@@ -68,6 +77,10 @@ class Controllers:
         self._shared.stop()
         for queue in self._queues:
             queue.stop()
+
+    def remembered(self) -> Memory:
+        """What they know that no object says: for those of a fork of the cluster."""
+        return deepcopy(self._shared.memory)
 
     @property
     def synced(self) -> bool:

@@ -35,7 +35,7 @@ HISTORY_DEFAULT = 10
 class DeploymentController(WorkloadController):
     def __init__(self, shared: Shared) -> None:
         super().__init__(shared, DEPLOYMENT, REPLICA_SET)
-        self._progress: dict[str, Progress] = {}
+        self._progress: dict[str, Progress] = shared.memory["deployments: progress"]
         shared.listen(POD, self._pod_changed)
 
     def forget(self, uid: str) -> None:

@@ -37,10 +37,10 @@ Data = dict[str, Any]
 class JobController(WorkloadController):
     def __init__(self, shared: Shared) -> None:
         super().__init__(shared, JOB)
-        self._failed_at_s: dict[str, float] = {}
+        self._failed_at_s: dict[str, float] = shared.memory["jobs: failed at"]
         """When the last pod of a job failed, by the job's uid."""
-        self._failures: dict[str, int] = {}
-        self._ended: dict[str, str] = {}
+        self._failures: dict[str, int] = shared.memory["jobs: failures"]
+        self._ended: dict[str, str] = shared.memory["jobs: ended"]
         """When a job ended, until its status says so itself."""
 
     def forget(self, uid: str) -> None:

@@ -21,7 +21,7 @@ class WorkloadController:
         self.queue = shared.queue(name, self.sync)
         self.calls = Calls(shared, self.queue)
         self._statuses = Statuses(shared.cluster, kind)
-        self._reporter = Reporter(shared.cluster, shared.clock, f"{name}-controller")
+        self._reporter = Reporter(shared, f"{name}-controller")
         shared.listen(kind, self._changed)
         self._claims = Claims(
             shared,
