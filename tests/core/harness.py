@@ -10,7 +10,16 @@ from typing import Any
 from stowplan.apiserver.kubelet import Kubelet
 from stowplan.apiserver.store import Store
 from stowplan.clock import VirtualClock
-from stowplan.cluster.port import Done, ListOptions, ListResult, Watch, WatchHandlers
+from stowplan.cluster.port import (
+    AllDone,
+    Done,
+    ListOptions,
+    ListResult,
+    Watch,
+    WatchHandlers,
+    call_one,
+    separately,
+)
 from stowplan.config import SchedulerConfig, load_config
 from stowplan.core.attempts import AttemptLog, Bound
 from stowplan.core.decision import Decision
@@ -72,9 +81,13 @@ class Api:
         """Let what was held back arrive, in order."""
         self._holds.clear()
         while self.held:
-            self.store.call(*self.held.popleft())
+            call_one(self.store, *self.held.popleft())
 
-    def call(self, request: Request, done: Done) -> None:
+    def call(self, requests: Sequence[Request], done: AllDone) -> None:
+        for request, answered in separately(requests, done):
+            self.call_one(request, answered)
+
+    def call_one(self, request: Request, done: Done) -> None:
         if getattr(request, "kind", None) is not EVENT:
             self.requests.append(request)
         for fault in self._faults:
@@ -85,7 +98,7 @@ class Api:
         if any(matches(request) for matches in self._holds):
             self.held.append((request, done))
         else:
-            self.store.call(request, done)
+            call_one(self.store, request, done)
 
     def list(
         self, kind: Kind, options: ListOptions, done: Callable[[ListResult | ApiError], None]
