@@ -202,10 +202,7 @@ class Compiler:
                     if not item.present:
                         continue
                     item = item.value
-                try:
-                    found[kept] = item
-                except TypeError:
-                    raise EvaluationError("unsupported key type") from None
+                found[kept] = item
             return found
 
         if all(it.constant for it in (*keys, *values)) and not any(optional):

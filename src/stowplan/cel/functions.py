@@ -63,6 +63,15 @@ def size(value: Value) -> int:
     raise no_such_overload("size")
 
 
+def _flatten(items: Value, depth: Value = 1) -> Value:
+    """Any list will do, whatever is in it."""
+    if not isinstance(items, list):
+        raise no_such_overload(f"{type_name(items)}.flatten()")
+    if type(depth) is not int:
+        raise no_such_overload(f"flatten(list, {type_name(depth)})")
+    return lists.flatten(items, depth)
+
+
 def insert_entry(into: dict[Value, Value], key: Value, value: Value) -> Value:
     kept = map_key(key)
     if kept in into:
@@ -119,6 +128,8 @@ def implementation(function: str, overloads: list[str], types: list[Type]) -> Im
         return _BY_TRAIT[function]
     if function == "size":
         return size
+    if function == "flatten":
+        return _flatten
     chosen = [declared(function, it) for it in overloads]
     if len(chosen) == 1 and not any(map(_is_open, types)) and chosen[0].id in OVERLOADS:
         return OVERLOADS[chosen[0].id]

@@ -176,19 +176,32 @@ class _Parser:
             position = self._take().position
             call = Call(position, name.text, self._expressions(")"))
             return call if absolute else expand(call)
-        if (message := self._message_name(name)) is not None:
+        if (message := self._message(name)) is not None:
             return message
         return Ident(name.position, name.text)
 
-    def _message_name(self, name: Token) -> Message | None:
-        """`a.b.c{`: nothing in this environment can be made so, but it is told as such."""
+    def _message(self, name: Token) -> Message | None:
+        """`a.b.c{field: value}`: there are no messages to make, which the checker will say."""
         ahead, names = self._index, [name.text]
         while self._tokens[ahead].kind == "." and self._tokens[ahead + 1].kind == "name":
             names.append(self._tokens[ahead + 1].text)
             ahead += 2
         if self._tokens[ahead].kind != "{":
             return None
-        return Message(self._tokens[ahead].position, ".".join(names))
+        self._index = ahead
+        self.next = self._tokens[ahead]
+        position = self._take().position
+        while self.next.kind not in ("}", ","):
+            self._accept("?")
+            self._name()
+            self._expect(":")
+            self.expression()
+            if self.next.kind != "," or self._tokens[self._index + 1].kind == "}":
+                break
+            self._take()
+        self._accept(",")
+        self._expect("}")
+        return Message(position, ".".join(names))
 
     def _expressions(self, closing: str) -> list[Node]:
         found: list[Node] = []

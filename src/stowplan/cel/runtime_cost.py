@@ -1,7 +1,7 @@
 """What an evaluation has cost, counted as kube-scheduler counts it.
 
-Only expressions whose worst case comes near the limit are counted (`compiled.py`): the others cannot
-reach it.  Sizes are characters, bytes or elements; a string costs a tenth per character.
+Only expressions whose worst case comes near the limit are counted (`compiled.py`): the others
+cannot reach it.  Sizes are characters, bytes or elements; a string costs a tenth per character.
 """
 
 from __future__ import annotations

@@ -17,17 +17,18 @@ class Type:
     parameters: tuple[Type, ...] = ()
 
     def __str__(self) -> str:
-        return self._text(_LONG_NAMES)
+        return _text(self, _LONG_NAMES)
 
     def shown(self) -> str:
         """As messages of the checker write it."""
-        return self._text(_SHORT_NAMES)
+        return _text(self, _SHORT_NAMES)
 
-    def _text(self, names: dict[str, str]) -> str:
-        name = names.get(self.kind, self.name)
-        if not self.parameters:
-            return name
-        return f"{name}({', '.join(p._text(names) for p in self.parameters)})"
+
+def _text(of: Type, names: dict[str, str]) -> str:
+    name = names.get(of.kind, of.name)
+    if not of.parameters:
+        return name
+    return f"{name}({', '.join(_text(it, names) for it in of.parameters)})"
 
 
 _LONG_NAMES = {"error": "*error*"}

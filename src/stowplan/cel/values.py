@@ -1,8 +1,8 @@
 """The values of expressions, as Python sees them.
 
-bool, int, float, str, bytes, None, list and dict stand for themselves; the rest is here, except for
-what a library alone makes (`quantities.py`, `semver.py`, `network.py`, `formats.py`).  A dict's keys
-are as `map_key` makes them, because Python takes True and 1 for the same key.
+bool, int, float, str, bytes, None, list and dict stand for themselves; the rest is here, except
+for what a library alone makes (`quantities.py`, `semver.py`, `network.py`, `formats.py`).  A dict's
+keys are as `map_key` makes them, because Python takes True and 1 for the same key.
 `type_name` is what `type()` and messages call a value's type.
 """
 
@@ -37,6 +37,13 @@ class BoolKey:
     """True or False as the key of a map."""
 
     value: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CollectionKey:
+    """A list or map as the key of a map: equal to nothing but itself."""
+
+    value: Value
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,11 +120,13 @@ def map_key(value: Value) -> Value:
     """How a key is kept: equal numbers of any type are one key, and True is not 1."""
     if value is True or value is False:
         return BoolKey(value)
+    if isinstance(value, list | dict):
+        return CollectionKey(value)
     return value
 
 
 def from_key(key: Value) -> Value:
-    return key.value if type(key) is BoolKey else key
+    return key.value if isinstance(key, BoolKey | CollectionKey) else key
 
 
 def elements(of: Value) -> list[Value]:
