@@ -5,7 +5,7 @@ from __future__ import annotations
 from stowplan.cel.device import Domains
 from stowplan.cel.errors import EvaluationError
 from stowplan.cel.functions import key_text
-from stowplan.cel.values import NONE, Optional, Value, map_key, type_name
+from stowplan.cel.values import NONE, Optional, Value, go_name, map_key, type_name
 
 
 def select(operand: Value, name: str) -> Value:
@@ -43,10 +43,12 @@ def has(operand: Value, name: str) -> bool:
 
 
 def _find(operand: Value, key: Value, *, strict: bool) -> Optional:
+    if not isinstance(key, str | int | float):
+        raise EvaluationError(f"invalid qualifier type: {go_name(key)}")
     if isinstance(operand, dict):
         try:
             return Optional(operand[map_key(key)], True)
-        except (KeyError, TypeError):
+        except KeyError:
             return NONE
     if isinstance(operand, list):
         position = _position(key)

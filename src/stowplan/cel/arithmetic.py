@@ -9,9 +9,11 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable
+from typing import Any
 
-from stowplan.cel.errors import EvaluationError, no_such_overload
+from stowplan.cel.errors import Aborted, CostExceeded, EvaluationError, no_such_overload
 from stowplan.cel.values import (
+    ELEMENTS_MAX,
     Duration,
     KubernetesValue,
     Optional,
@@ -20,6 +22,7 @@ from stowplan.cel.values import (
     Value,
     as_int,
     as_uint,
+    bounded,
     map_key,
 )
 
@@ -37,14 +40,8 @@ def equal(one: Value, other: Value) -> bool:
     if kind is type(other):
         if kind in _PLAIN:
             return one == other
-        if isinstance(one, list) and isinstance(other, list):
-            return len(one) == len(other) and all(map(loosely_equal, one, other))
-        if isinstance(one, dict) and isinstance(other, dict):
-            return _equal_maps(one, other)
-        if isinstance(one, Optional) and isinstance(other, Optional):
-            if not (one.present and other.present):
-                return one.present == other.present
-            return equal(one.value, other.value)
+        if isinstance(one, list | dict | Optional):
+            return _Comparison().equal(one, other)
         if isinstance(one, KubernetesValue):
             return one.equals(other)
         return one == other
@@ -55,59 +52,75 @@ def equal(one: Value, other: Value) -> bool:
     if kind in NUMBERS and type(other) in NUMBERS:
         return one == other
     if isinstance(one, dict) and isinstance(other, dict):
-        return _equal_maps(one, other)
+        return _Comparison().equal(one, other)
     return False
 
 
 _PLAIN = frozenset({str, int, bool, float, bytes, UInt, type(None), Duration, Timestamp})
 
 
-def loosely_equal(one: Value, other: Value) -> bool:
-    """Inside of a collection, what cannot be compared is not told apart."""
-    try:
+class _Comparison:
+    """Of collections, which may share parts and be larger than they look: a bound is kept."""
+
+    __slots__ = ("_left",)
+
+    def __init__(self) -> None:
+        self._left = ELEMENTS_MAX
+
+    def equal(self, one: Value, other: Value) -> bool:
+        if isinstance(one, list) and isinstance(other, list):
+            return len(one) == len(other) and all(map(self._inside, one, other))
+        if isinstance(one, dict) and isinstance(other, dict):
+            return len(one) == len(other) and all(
+                key in other and self._inside(value, other[key]) for key, value in one.items()
+            )
+        if isinstance(one, Optional) and isinstance(other, Optional):
+            if not (one.present and other.present):
+                return one.present == other.present
+            return self.equal(one.value, other.value)
         return equal(one, other)
-    except EvaluationError:
-        return True
+
+    def _inside(self, one: Value, other: Value) -> bool:
+        """Inside of a collection, what cannot be compared is not told apart."""
+        self._left -= 1
+        if self._left < 0:
+            raise CostExceeded
+        try:
+            return self.equal(one, other)
+        except Aborted:
+            raise
+        except EvaluationError:
+            return True
 
 
 def surely_equal(one: Value, other: Value) -> bool:
     """Where one is looked for among others, what cannot be compared is another one."""
     try:
         return equal(one, other)
+    except Aborted:
+        raise
     except EvaluationError:
         return False
 
 
-def _equal_maps(one: dict[Value, Value], other: dict[Value, Value]) -> bool:
-    if len(one) != len(other):
-        return False
-    for key, value in one.items():
-        if key not in other or not loosely_equal(value, other[key]):
-            return False
-    return True
-
-
 def contains(value: Value, container: Value) -> bool:
     if isinstance(container, dict):
-        try:
-            return map_key(value) in container
-        except TypeError:
-            return False
+        return map_key(value) in container
     if isinstance(container, list):
-        return any(surely_equal(it, value) for it in container)
+        return any(surely_equal(value, it) for it in container)
     raise no_such_overload()
 
 
-_ORDERED = (str, int, float, bool, UInt, bytes, Duration, Timestamp)
+ORDERED = (str, int, float, bool, UInt, bytes, Duration, Timestamp)
 Compare = Callable[[Value, Value], bool]
 
 
-def ordering(symbol: str, compare: Callable[[object, object], bool]) -> Compare:
+def ordering(symbol: str, compare: Callable[[Any, Any], bool]) -> Compare:
     def compared(one: Value, other: Value) -> bool:
         kind, other_kind = type(one), type(other)
         if kind is other_kind and kind in (str, int):
             return compare(one, other)
-        if kind not in _ORDERED:
+        if kind not in ORDERED:
             raise no_such_overload(symbol)
         if kind is other_kind:
             if isinstance(one, Duration | Timestamp):
@@ -133,8 +146,11 @@ def add(one: Value, other: Value) -> Value:
     if kind is type(other):
         if kind is int:
             return as_int(one + other)  # type: ignore[operator]
-        if kind in (str, float, list, bytes):
+        if kind in (str, float, bytes):
             return one + other  # type: ignore[operator]
+        if isinstance(one, list) and isinstance(other, list):
+            bounded(len(one) + len(other))
+            return one + other
         if kind is UInt:
             return as_uint(int(one) + int(other))  # type: ignore[call-overload]
     if isinstance(one, Duration):
@@ -147,7 +163,7 @@ def add(one: Value, other: Value) -> Value:
         if isinstance(other, Duration):
             return timestamp(one.nanos + other.nanos)
         raise no_such_overload()
-    raise no_such_overload() if kind in _ADDED else no_such_overload("_+_")
+    raise no_such_overload() if kind in _ADDED else lacking(one, "_+_")
 
 
 _ADDED = (str, int, float, UInt, bytes, list)
@@ -172,7 +188,7 @@ def subtract(one: Value, other: Value) -> Value:
         if isinstance(other, Timestamp):
             return duration(one.nanos - other.nanos)
         raise no_such_overload()
-    raise no_such_overload() if kind in NUMBERS else no_such_overload("_-_")
+    raise no_such_overload() if kind in NUMBERS else lacking(one, "_-_")
 
 
 def multiply(one: Value, other: Value) -> Value:
@@ -198,7 +214,7 @@ def divide(one: Value, other: Value) -> Value:
 def modulo(one: Value, other: Value) -> Value:
     kind = type(one)
     if kind not in (int, UInt):
-        raise no_such_overload("_%_")
+        raise lacking(one, "_%_")
     if kind is not type(other):
         raise no_such_overload()
     if other == 0:
@@ -218,7 +234,7 @@ def negate(value: Value) -> Value:
         return -value
     if isinstance(value, Duration):
         return duration(-value.nanos)
-    raise no_such_overload("-_") if type(value) is UInt else no_such_overload()
+    raise no_such_overload() if isinstance(value, bool) else lacking(value, "-_")
 
 
 def logical_not(value: Value) -> bool:
@@ -230,10 +246,16 @@ def logical_not(value: Value) -> bool:
 def _same_numbers(one: Value, other: Value, symbol: str) -> type:
     kind = type(one)
     if kind not in NUMBERS:
-        raise no_such_overload(symbol)
+        raise lacking(one, symbol)
     if kind is not type(other):
         raise no_such_overload()
     return kind
+
+
+def lacking(value: Value, function: str) -> EvaluationError:
+    """The value cannot do that; some types say less about it than others."""
+    named = not isinstance(value, str | Timestamp | Duration)
+    return no_such_overload(function if named else "")
 
 
 def _truncated(one: int, other: int) -> int:

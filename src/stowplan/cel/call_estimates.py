@@ -316,6 +316,7 @@ _BY_OVERLOAD: dict[str, Estimator] = {
         ),
         _compare,
     ),
+    "dra_includes_dyn_dyn": lambda _target, _args: Estimate(Range(0, 48)),
     "list_slice": _slice,
     "lists_range": _range,
     "list_reverse": _reverse,

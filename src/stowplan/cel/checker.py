@@ -99,7 +99,11 @@ class _Checker:
             case Literal():
                 return _LITERALS[type(node.value)]
             case Ident():
-                return self._variable(node.name) or self._undeclared(node, node.name)
+                found = self._variable(node.name.removeprefix("."))
+                if found is None:
+                    return self._undeclared(node, node.name)
+                node.name = node.name.removeprefix(".")
+                return found
             case Select():
                 return self._select(node)
             case Call():
@@ -131,7 +135,7 @@ class _Checker:
 
     def _select(self, node: Select) -> Type:
         if not node.test_only and (name := qualified_name(node)):
-            found = TYPE_NAMES.get(name)
+            found = TYPE_NAMES.get(name.removeprefix("."))
             if found is not None:
                 return found
         result = self._field(node, node.operand, node.name)
@@ -168,14 +172,15 @@ class _Checker:
             self.check(argument)
         declared = functions()
         if node.target is not None:
-            prefix = qualified_name(node.target)
+            prefix = qualified_name(node.target).removeprefix(".")
             if prefix and f"{prefix}.{node.function}" in declared:
                 node.function = f"{prefix}.{node.function}"
                 node.target = None
             else:
                 self.check(node.target)
-        if node.function not in declared:
+        if node.function.removeprefix(".") not in declared:
             return self._undeclared(node, node.function)
+        node.function = node.function.removeprefix(".")
         if node.function in ("_&&_", "_||_"):
             return self._logical(node)
         return self._resolve(node, declared[node.function])
@@ -224,7 +229,7 @@ class _Checker:
 
     def _new_parameter(self) -> Type:
         self._free += 1
-        return parameter(f"_var{self._free}")
+        return parameter(f"_var{self._free - 1}")
 
     def _list(self, node: ListLiteral) -> Type:
         joined: Type | None = None

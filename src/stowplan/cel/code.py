@@ -10,10 +10,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from stowplan.cel.arithmetic import equal
-from stowplan.cel.errors import CostExceeded, EvaluationError, no_such_overload
+from stowplan.cel.arithmetic import equal, surely_equal
+from stowplan.cel.errors import Aborted, EvaluationError, no_such_overload
 from stowplan.cel.runtime_cost import CallCost
-from stowplan.cel.values import Implementation, Value, as_int, map_key
+from stowplan.cel.values import (
+    Duration,
+    Failure,
+    Implementation,
+    KubernetesValue,
+    Optional,
+    Timestamp,
+    Value,
+    as_int,
+    go_name,
+    map_key,
+)
 
 Frame = list[Any]
 Run = Callable[[Frame], Value]
@@ -54,6 +65,47 @@ def counted_call(function: Implementation, arguments: list[Run], cost: CallCost 
     return run
 
 
+def careful_call(
+    function: Implementation, arguments: list[Run], cost: CallCost | None, *, listed: bool
+) -> Run:
+    """For expressions with functions whose cost upstream counts even if an argument failed, and
+    trips over that: the whole evaluation ends.  Those are `listed`; their last argument has to be
+    a list.  All arguments are asked, because a later one may do that too.
+    """
+    last = len(arguments) - 1
+
+    def run(frame: Frame) -> Value:
+        values: list[Value] = []
+        for index, argument in enumerate(arguments):
+            try:
+                values.append(argument(frame))
+            except Aborted:
+                raise
+            except EvaluationError:
+                for later in arguments[index + 1 :]:
+                    _outcome(later, frame)
+                if listed:
+                    raise Aborted(_NOT_A_LIST.format("*types.Err", "Add")) from None
+                raise
+        if listed and not isinstance(values[last], list):
+            raise Aborted(_not_a_list(values[last]))
+        result = function(*values)
+        if frame[METER] is not None:
+            frame[METER].add(1 if cost is None else cost(values, result))
+        return result
+
+    return run
+
+
+def _not_a_list(value: Value) -> str:
+    is_added = isinstance(value, _ADDED) and not isinstance(value, bool)
+    return _NOT_A_LIST.format(go_name(value), "Contains" if is_added else "Add")
+
+
+_ADDED = (str, int, float, bytes, Duration, Timestamp)
+_NOT_A_LIST = "internal error: interface conversion: {} is not traits.Lister: missing method {}"
+
+
 def counted(run: Run, cost: int) -> Run:
     def counting(frame: Frame) -> Value:
         frame[METER].add(cost)
@@ -67,7 +119,7 @@ def equals_constant(operand: Run, wanted: Value, *, negated: bool) -> Run:
     kind = type(wanted)
     if kind not in (str, int):
         return (
-            (lambda frame: not equal(operand(frame), wanted))
+            (lambda frame: not surely_equal(operand(frame), wanted))
             if negated
             else (lambda frame: equal(operand(frame), wanted))
         )
@@ -75,7 +127,7 @@ def equals_constant(operand: Run, wanted: Value, *, negated: bool) -> Run:
 
         def differs(frame: Frame) -> Value:
             value = operand(frame)
-            return value != wanted if type(value) is kind else not equal(value, wanted)
+            return value != wanted if type(value) is kind else not surely_equal(value, wanted)
 
         return differs
 
@@ -107,17 +159,14 @@ def adds(one: Run, other: Run, general: Implementation) -> Run:
 
 
 def in_constant(operand: Run, items: list[Value]) -> Run:
-    """Hashed; True is not 1, and what cannot be hashed is not among them."""
+    """Hashed, and True is not 1."""
     wanted = frozenset(map(map_key, items))
 
     def run(frame: Frame) -> Value:
         value = operand(frame)
         if type(value) is str or type(value) is int:
             return value in wanted
-        try:
-            return map_key(value) in wanted
-        except TypeError:
-            return False
+        return map_key(value) in wanted
 
     return run
 
@@ -148,6 +197,22 @@ def conditional(condition: Run, chosen: Run, other: Run) -> Run:
         raise no_such_overload()
 
     return run
+
+
+def as_branch(run: Run) -> Run:
+    """Upstream cannot take a Kubernetes value out of an optional that a conditional chose."""
+
+    def checked(frame: Frame) -> Value:
+        value = run(frame)
+        inner = value.value if isinstance(value, Optional) else None
+        if isinstance(inner, KubernetesValue):
+            problem = f"unsupported conversion to ref.Val: ({inner.go_type}){inner}"
+            return Optional(Failure(problem), True)
+        if isinstance(inner, Optional):
+            return Optional(inner.value, True)
+        return value
+
+    return checked
 
 
 def logical(terms: list[Run], decisive: bool) -> Run:
@@ -182,7 +247,7 @@ def _logical_pair(one: Run, other: Run, decisive: bool) -> Run:
                 return decisive
             if value is not True and value is not False:
                 raise no_such_overload()
-        except CostExceeded:
+        except Aborted:
             raise
         except EvaluationError:
             if _outcome(other, frame) is decisive:
@@ -199,13 +264,13 @@ def _logical_pair(one: Run, other: Run, decisive: bool) -> Run:
 def _outcome(run: Run, frame: Frame) -> Value:
     try:
         return run(frame)
-    except CostExceeded:
+    except Aborted:
         raise
     except EvaluationError:
         return None
 
 
 def first_error(error: EvaluationError | None, raised: EvaluationError) -> EvaluationError:
-    if isinstance(raised, CostExceeded):
+    if isinstance(raised, Aborted):
         raise raised
     return raised if error is None else error

@@ -21,7 +21,7 @@ from stowplan.cel.parser import parse
 from stowplan.cel.runtime_cost import Meter
 from stowplan.cel.syntax import Node
 from stowplan.cel.types import ANY, BOOL
-from stowplan.cel.values import KubernetesValue, Value, type_name
+from stowplan.cel.values import Optional, TypeValue, Value, type_name
 
 LENGTH_MAX = 10_240
 """Bytes of an expression that the API accepts."""
@@ -75,7 +75,7 @@ def compile_expression(text: str) -> Expression:
 
 
 def assembled(text: str, root: Node, max_cost: int, *, counted: bool) -> Expression:
-    compiler = Compiler(counting=counted)
+    compiler = Compiler(root, counting=counted)
     run = compiler.compile(root).run
     return Expression(text, max_cost, run, compiler.slots, counted)
 
@@ -105,7 +105,8 @@ def _located(text: str, problem: Problem) -> str:
     before = text[: problem.position]
     line, column = before.count("\n") + 1, problem.position - before.rfind("\n")
     source = text.split("\n")[line - 1].replace("\t", " ")
-    pointer = "." * (column - 1) + "^"
+    pointer = "".join("." if it.isascii() else "．" for it in source[: column - 1])
+    pointer += "^" if source[column - 1 : column].isascii() else "＾"
     return f"ERROR: <input>:{line}:{column}: {problem.message}\n | {source}\n | {pointer}"
 
 
@@ -115,8 +116,17 @@ def _not_bool(value: Value) -> str:
 
 
 def _conversion(value: Value, name: str) -> str:
-    if name in ("string", "list", "bytes", "map"):
+    if isinstance(value, Optional) and value.present:
+        return _conversion(value.value, type_name(value.value))
+    if isinstance(value, int):
+        return f"unsupported type conversion from '{name}' to bool"
+    if isinstance(value, str):
         return f"unsupported native conversion from {name} to 'bool'"
-    if isinstance(value, KubernetesValue):
-        return f"type conversion error from '{name.rpartition('.')[2]}' to 'bool'"
-    return f"unsupported type conversion from '{name}' to bool"
+    if isinstance(value, TypeValue):
+        return "type conversion not supported for 'type'"
+    short = name.rpartition(".")[2].removeprefix("Named")
+    if isinstance(value, bytes | float):
+        short = short.capitalize()
+    if not isinstance(value, bytes | float | list | dict):
+        short = f"'{short}'"
+    return f"type conversion error from {short} to 'bool'"

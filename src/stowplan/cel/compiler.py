@@ -1,20 +1,20 @@
 """A checked tree to closures.
 
 Constants are folded as upstream folds them: a conversion of a constant that fails is a reason to
-refuse the expression, and a list or map of constants costs nothing to make.  `code.py` and `loops.py`
-have the closures.
+refuse the expression, and a list or map of constants costs nothing to make.  `code.py` and
+`loops.py` have the closures.
 """
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from stowplan.cel import access, code, loops
 from stowplan.cel.checker import TYPE_NAMES
 from stowplan.cel.code import DEVICE, FIRST_SLOT, Code, Frame, Run, constant
 from stowplan.cel.errors import CompileError, EvaluationError, no_such_overload
-from stowplan.cel.functions import implementation
+from stowplan.cel.functions import implementation, optional_value
 from stowplan.cel.regexes import BadPattern, pattern
 from stowplan.cel.runtime_cost import LIST, MAP, call_cost
 from stowplan.cel.syntax import (
@@ -26,9 +26,11 @@ from stowplan.cel.syntax import (
     MapLiteral,
     Node,
     Select,
+    children,
     qualified_name,
 )
-from stowplan.cel.values import Optional, TypeValue, Value, map_key
+from stowplan.cel.types import is_dyn
+from stowplan.cel.values import Implementation, Optional, TypeValue, Value, go_name, map_key
 
 _FOLDED = {
     *("bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint"),
@@ -37,11 +39,15 @@ _PATTERNS = {"matches", "find", "findAll"}
 _HASHED = (str, int, float, bool)
 _QUICK = {"_<_": operator.lt, "_<=_": operator.le, "_>_": operator.gt, "_>=_": operator.ge}
 _UNSET = object()
+_LISTED = {"distinct", "sort", "@sortByAssociatedKeys"}
+_QUALIFIERS = (str, int, float)
 
 
 class Compiler:
-    def __init__(self, *, counting: bool) -> None:
+    def __init__(self, root: Node, *, counting: bool) -> None:
         self._counting = counting
+        self._trusted = not any(map(_may_lie, _walk(root)))
+        self._aborts = any(isinstance(it, Call) and it.function in _LISTED for it in _walk(root))
         self._scopes: list[dict[str, Code]] = []
         self.slots = FIRST_SLOT
         """How long a frame has to be."""
@@ -76,7 +82,7 @@ class Compiler:
         return constant(TypeValue(node.name))
 
     def _select(self, node: Select) -> Code:
-        if not node.test_only and (name := qualified_name(node)) in TYPE_NAMES:
+        if not node.test_only and (name := qualified_name(node).removeprefix(".")) in TYPE_NAMES:
             return constant(TypeValue(name))
         name = node.name
         path = _device_path(node.operand) if not self._is_local("device") else None
@@ -105,7 +111,8 @@ class Compiler:
                 terms = [self.compile(it).run for it in node.args]
                 return Code(code.logical(terms, node.function == "_||_"))
             case "_?_:_":
-                condition, chosen, other = (self.compile(it).run for it in node.args)
+                condition = self.compile(node.args[0]).run
+                chosen, other = (self._branch(it) for it in node.args[1:])
                 return Code(code.conditional(condition, chosen, other))
             case "_[_]" | "_[?_]" | "_?._":
                 return self._index(node)
@@ -114,9 +121,18 @@ class Compiler:
             case _:
                 return self._function(node)
 
+    def _branch(self, node: Node) -> Run:
+        run = self.compile(node).run
+        may_be_optional = node.type.name == "optional_type" or is_dyn(node.type)
+        is_value = may_be_optional and not isinstance(node, Ident | Select)
+        return code.as_branch(run) if is_value else run
+
     def _index(self, node: Call) -> Code:
         find = access.index if node.function == "_[_]" else access.optional_index
         operand, key = (self.compile(it) for it in node.args)
+        if key.constant and not isinstance(key.value, _QUALIFIERS):
+            problem = f"invalid qualifier type: {go_name(key.value)}"
+            raise CompileError(f"program instantiation failed: {problem}")
         if node.function == "_[_]" and key.constant and isinstance(key.value, str):
             name = key.value
             path = _device_path(node.args[0]) if not self._is_local("device") else None
@@ -134,7 +150,7 @@ class Compiler:
             if not isinstance(value, Optional):
                 return value
             if value.present:
-                return value.value if unwrap else value
+                return optional_value(value) if unwrap else value
             return other(frame)
 
         return Code(run)
@@ -142,9 +158,11 @@ class Compiler:
     def _function(self, node: Call) -> Code:
         operands = node.operands()
         parts = [self.compile(it) for it in operands]
-        function = implementation(node.function, node.overloads, [it.type for it in operands])
+        types = [it.type for it in operands]
+        function = implementation(node.function, node.overloads, types, trusted=self._trusted)
         if node.function in _PATTERNS and parts[1].constant:
             _check_pattern(parts[1].value)
+            function = _plainly(function)
         if len(parts) == 1 and parts[0].constant and node.function in _FOLDED:
             value = parts[0].value
             return constant(_refused(lambda: function(value)))
@@ -153,8 +171,11 @@ class Compiler:
             found = self._in_constant(runs[0], parts[1].value)
             if found is not None:
                 return found
+        cost = call_cost(node.function, node.overloads)
+        if self._aborts:
+            listed = node.function in _LISTED and len(node.overloads) == 1
+            return Code(code.careful_call(function, runs, cost, listed=listed))
         if self._counting:
-            cost = call_cost(node.function, node.overloads)
             return Code(code.counted_call(function, runs, cost))
         return Code(_quick(node.function, runs, parts) or code.call(function, runs))
 
@@ -241,8 +262,14 @@ class Compiler:
 
         def ask(frame: Frame) -> Value:
             if frame[slot] is _UNSET:
-                frame[slot] = value(frame)
-            return frame[slot]
+                try:
+                    frame[slot] = value(frame)
+                except EvaluationError as error:
+                    frame[slot] = error
+            found = frame[slot]
+            if isinstance(found, EvaluationError):
+                raise found
+            return found
 
         self._scopes.append({node.accumulator: self._cost(ask, 1)})
         result = self.compile(node.result).run
@@ -303,6 +330,17 @@ def _as_optional(value: Value) -> Optional:
     raise no_such_overload()
 
 
+def _plainly(function: Implementation) -> Implementation:
+    """With a constant pattern, upstream does not say what was called on which types."""
+
+    def call(*arguments: Value) -> Value:
+        if isinstance(arguments[0], str):
+            return function(*arguments)
+        raise no_such_overload()
+
+    return call
+
+
 def _check_pattern(text: Value) -> None:
     if isinstance(text, str):
         try:
@@ -317,3 +355,21 @@ def _refused(fold: Callable[[], Value]) -> Value:
         return fold()
     except EvaluationError as error:
         raise CompileError(f"program instantiation failed: {error}") from None
+
+
+def _walk(root: Node) -> Iterator[Node]:
+    pending = [root]
+    while pending:
+        node = pending.pop()
+        yield node
+        pending += children(node)
+
+
+def _may_lie(node: Node) -> bool:
+    """`any.orValue(1)` is an int to the checker, yet gives whatever `any` is: upstream takes what
+    is no optional as it is.  And null passes for a quantity.  After that no static type can be
+    relied upon.
+    """
+    if isinstance(node, Call) and node.function in ("or", "orValue"):
+        return node.target is not None and is_dyn(node.target.type)
+    return isinstance(node, Literal) and node.value is None

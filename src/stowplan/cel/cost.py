@@ -7,6 +7,7 @@ API; a size that nobody knows is `UNKNOWN`, and so is what depends on it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from stowplan.cel.call_estimates import Operand, call_estimate, path_size
@@ -180,11 +181,18 @@ class _Estimator:
     def _variables(self, node: Comprehension) -> list[_Local]:
         shape, path = self._shape(node.range), self._path(node.range)
         is_list = node.range.type.kind == "list" if shape is None else shape.is_list
-        keys = _Local((*path, "@indices" if is_list else "@keys"), shape and shape.keys)
-        values = _Local((*path, "@items" if is_list else "@values"), shape and shape.values)
-        if len(node.variables) == 2:
-            return [keys, values]
-        return [values if is_list else keys]
+        keys = _Local(
+            (*path, "@indices" if is_list else "@keys"), None if shape is None else shape.keys
+        )
+        values = _Local(
+            (*path, "@items" if is_list else "@values"), None if shape is None else shape.values
+        )
+        if len(node.variables) == 1:
+            return [values if is_list else keys]
+        if len(path) & (len(path) - 1):
+            # Upstream appends both names to one slice, and where it has room, the second wins.
+            keys.path = values.path
+        return [keys, values]
 
     def _call(self, node: Call) -> Range:
         if node.function == "dyn":
@@ -207,7 +215,7 @@ class _Estimator:
                 size = estimate.size if size is None else size.union(estimate.size)
             if overload in ("index_list", "index_map"):
                 shape = self._shape(node.args[0])
-                size = shape and shape.values
+                size = None if shape is None else shape.values
                 step = "@items" if overload == "index_list" else "@values"
                 self.paths[id(node)] = (*self._path(node.args[0]), step)
             if size is None:
@@ -237,6 +245,8 @@ class _Estimator:
                 return Estimate(costs[0] + costs[1].union(costs[2]), size)
             case "add_string" | "add_bytes" | "add_list":
                 self._keep(node, None, self._joined_shape(*node.args))
+            case _:
+                pass
         found = call_estimate(node.function, overload, target, operands)
         return Estimate(found.cost + arguments, found.size)
 
@@ -249,7 +259,7 @@ def estimate(root: Node) -> int:
     return _Estimator().cost(root).high
 
 
-def _of_none(items: list[Node] | list[object]) -> Range:
+def _of_none(items: Sequence[object]) -> Range:
     """What every union widens; of an empty list, nothing."""
     return Range(UNKNOWN.high, 0) if items else fixed(0)
 

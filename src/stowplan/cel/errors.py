@@ -23,8 +23,12 @@ class EvaluationError(StowplanError):
     """The expression has no answer for this device."""
 
 
-class CostExceeded(EvaluationError):
-    """The runtime cost limit was reached: no `||` or `&&` makes up for that."""
+class Aborted(EvaluationError):
+    """The whole evaluation ends: no `||` or `&&` makes up for that."""
+
+
+class CostExceeded(Aborted):
+    """The runtime cost limit was reached."""
 
     def __init__(self) -> None:
         super().__init__("operation cancelled: actual cost limit exceeded")

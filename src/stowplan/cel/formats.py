@@ -36,6 +36,7 @@ class NamedFormat(KubernetesValue):
     problems: Check = field(compare=False)
 
     cel_type = "kubernetes.NamedFormat"
+    hashable = False
 
 
 def _regex_problem(rule: str, pattern: str, *examples: str) -> str:

@@ -7,19 +7,23 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from decimal import ROUND_HALF_EVEN, Decimal, localcontext
 
 from stowplan.cel.conversions import FUNCTIONS as CONVERSIONS
 from stowplan.cel.conversions import double_text
 from stowplan.cel.errors import EvaluationError
 from stowplan.cel.values import (
+    TEXT_MAX,
     Duration,
+    Implementation,
     Timestamp,
     TypeValue,
     UInt,
     Value,
+    bounded,
     from_key,
+    go_quoted,
     type_name,
 )
 
@@ -29,39 +33,24 @@ _PRECISION_MAX = 1000
 _SUPERSCRIPTS = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 _RAISED = {"NaN", "Infinity", "-Infinity"}
 
-_ALLOWED = {
-    "d": (
-        ("int", "uint"),
-        "decimal clause can only be used on integers, was given {}",
-    ),
-    "f": (
-        ("double", "string"),
-        "fixed-point clause can only be used on doubles, was given {}",
-    ),
-    "e": (
-        ("double", "string"),
-        "scientific clause can only be used on doubles, was given {}",
-    ),
-    "b": (
-        ("int", "uint", "bool"),
-        "only integers and bools can be formatted as binary, was given {}",
-    ),
-    "x": (
-        ("int", "uint", "string", "bytes"),
-        "only integers, byte buffers, and strings can be formatted as hex, was given {}",
-    ),
-    "o": (
-        ("int", "uint"),
-        "octal clause can only be used on integers, was given {}",
-    ),
-    "s": (
-        (
-            *("list", "map", "int", "uint", "double", "bool", "string", "bytes", "type"),
-            *("null_type", "google.protobuf.Timestamp", "google.protobuf.Duration"),
-        ),
-        "string clause can only be used on strings, bools, bytes, ints, doubles, maps, lists, "
-        "types, durations, and timestamps, was given {}",
-    ),
+_NUMBERS = ("int", "uint")
+_PRINTED = (
+    *("list", "map", "int", "uint", "double", "bool", "string", "bytes", "type", "null_type"),
+    *("google.protobuf.Timestamp", "google.protobuf.Duration"),
+)
+_PRINTED_RULE = (
+    "string clause can only be used on strings, bools, bytes, ints, doubles, maps, lists, types, "
+    "durations, and timestamps"
+)
+_HEX_RULE = "only integers, byte buffers, and strings can be formatted as hex"
+_ALLOWED: dict[str, tuple[tuple[str, ...], str]] = {
+    "d": (_NUMBERS, "decimal clause can only be used on integers"),
+    "f": (("double", "string"), "fixed-point clause can only be used on doubles"),
+    "e": (("double", "string"), "scientific clause can only be used on doubles"),
+    "b": ((*_NUMBERS, "bool"), "only integers and bools can be formatted as binary"),
+    "x": ((*_NUMBERS, "string", "bytes"), _HEX_RULE),
+    "o": (_NUMBERS, "octal clause can only be used on integers"),
+    "s": (_PRINTED, _PRINTED_RULE),
 }
 
 
@@ -118,9 +107,9 @@ def _clause(match: re.Match[str]) -> tuple[str, int]:
 
 
 def check_clause(letter: str, kind: str, argument: int) -> None:
-    allowed, message = _ALLOWED[letter.lower()]
+    allowed, rule = _ALLOWED[letter.lower()]
     if kind not in allowed:
-        raise FormatProblem(f"error during formatting: {message.format(kind)}", argument)
+        raise FormatProblem(f"error during formatting: {rule}, was given {kind}", argument)
 
 
 def format_text(text: str, arguments: list[Value]) -> str:
@@ -163,8 +152,8 @@ def _hex(value: Value, letter: str) -> str:
 def _number(value: Value, letter: str) -> float:
     if isinstance(value, str):
         if value not in _RAISED:
-            message = _ALLOWED[letter][1].format("string")
-            raise EvaluationError(f"error during formatting: {message}")
+            rule = _ALLOWED[letter][1]
+            raise EvaluationError(f"error during formatting: {rule}, was given string")
         return float(value.replace("Infinity", "inf"))
     assert isinstance(value, float)
     return value
@@ -196,10 +185,10 @@ def _not_finite(value: float) -> str:
 def to_text(value: Value) -> str:
     match value:
         case list():
-            return f"[{', '.join(_inside(it) for it in value)}]"
+            return f"[{', '.join(_parts(map(_inside, value)))}]"
         case dict():
-            shown = sorted((_inside(from_key(key)), _inside(it)) for key, it in value.items())
-            return f"{{{', '.join(f'{key}:{it}' for key, it in shown)}}}"
+            shown = sorted(f"{_inside(from_key(key))}:{_inside(it)}" for key, it in value.items())
+            return f"{{{', '.join(_parts(shown))}}}"
         case None:
             return "null"
         case TypeValue():
@@ -210,41 +199,37 @@ def to_text(value: Value) -> str:
             return str(_TO_STRING[type(value)](value))
 
 
+def _parts(texts: Iterable[str]) -> list[str]:
+    """Collections may share parts, and be longer as a text than they are in memory."""
+    found, length = [], 0
+    for text in texts:
+        found.append(text)
+        length += len(text) + 2
+        bounded(length, TEXT_MAX)
+    return found
+
+
 def _inside(value: Value) -> str:
     """An element of a list or map."""
     match value:
         case str():
-            return _go_quoted(value)
+            return go_quoted(value)
         case bytes():
-            return f"b{_go_quoted(to_text(value))}"
+            return f"b{go_quoted(to_text(value))}"
         case Timestamp():
-            return f"timestamp({_go_quoted(to_text(value))})"
+            return f"timestamp({go_quoted(to_text(value))})"
         case Duration():
-            return f"duration({_go_quoted(to_text(value))})"
+            return f"duration({go_quoted(to_text(value))})"
         case float() if math.isfinite(value):
             return f"{value:.6f}"
         case float():
-            return _go_quoted(double_text(value))
-        case _ if type_name(value) in _ALLOWED["s"][0]:
+            return go_quoted(double_text(value))
+        case _ if type_name(value) in _PRINTED:
             return to_text(value)
         case _:
             raise EvaluationError(
                 f"error during formatting: no formatting function for {type_name(value)}"
             )
-
-
-def _go_quoted(text: str) -> str:
-    escapes = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r",
-               "\a": "\\a", "\b": "\\b", "\f": "\\f", "\v": "\\v"}  # fmt: skip
-    shown = [escapes.get(it) or (it if it.isprintable() else _escaped(it)) for it in text]
-    return f'"{"".join(shown)}"'
-
-
-def _escaped(character: str) -> str:
-    code = ord(character)
-    if code < 0x80:
-        return f"\\x{code:02x}"
-    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
 _TO_STRING: dict[type, Callable[[Value], Value]] = {
@@ -257,4 +242,4 @@ _TO_STRING: dict[type, Callable[[Value], Value]] = {
     Duration: CONVERSIONS["duration_to_string"],
 }
 
-FUNCTIONS = {"string_format": format_text}
+FUNCTIONS: dict[str, Implementation] = {"string_format": format_text}

@@ -6,7 +6,6 @@ for the function that a call comes down to.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cache
 
 from stowplan.cel import (
@@ -22,23 +21,24 @@ from stowplan.cel import (
     strings,
     times,
 )
-from stowplan.cel.declarations import COMPARISONS, Overload, functions
-from stowplan.cel.errors import EvaluationError, no_such_overload
+from stowplan.cel.declarations import Overload, functions
+from stowplan.cel.errors import Aborted, EvaluationError, no_such_overload
 from stowplan.cel.types import Type, is_dyn
 from stowplan.cel.values import (
     NONE,
+    Failure,
     Implementation,
     Optional,
     UInt,
     Value,
     from_key,
-    map_key,
+    go_name,
     type_name,
 )
 
 _BY_TRAIT: dict[str, Implementation] = {
     "_==_": arithmetic.equal,
-    "_!=_": lambda one, other: not arithmetic.equal(one, other),
+    "_!=_": lambda one, other: not arithmetic.surely_equal(one, other),
     "_<_": arithmetic.less,
     "_<=_": arithmetic.less_equals,
     "_>_": arithmetic.greater,
@@ -53,36 +53,36 @@ _BY_TRAIT: dict[str, Implementation] = {
     "@in": arithmetic.contains,
 }
 """Operators go by what the values can do, whatever overload was found."""
-_SHORT_REFUSAL = {"contains", "startsWith", "endsWith", "matches", "find", "findAll"}
+_SHORT_REFUSAL = {"contains", "startsWith", "endsWith"}
 _SIZED = (str, bytes, list, dict)
 
 
 def size(value: Value) -> int:
     if isinstance(value, _SIZED):
         return len(value)
-    raise no_such_overload("size")
+    raise arithmetic.lacking(value, "size")
 
 
-def _flatten(items: Value, depth: Value = 1) -> Value:
+def _flatten(items: Value, *depths: Value) -> Value:
     """Any list will do, whatever is in it."""
+    given = bool(depths)
+    depth = depths[0] if given else 1
     if not isinstance(items, list):
-        raise no_such_overload(f"{type_name(items)}.flatten()")
+        raise no_such_overload(f"{type_name(items)}.flatten({type_name(depth) if given else ''})")
     if type(depth) is not int:
-        raise no_such_overload(f"flatten(list, {type_name(depth)})")
+        problem = f"ref.Val is {go_name(depth)}, not types.Int"
+        raise Aborted(f"internal error: interface conversion: {problem}")
     return lists.flatten(items, depth)
 
 
-def insert_entry(into: dict[Value, Value], key: Value, value: Value) -> Value:
-    kept = map_key(key)
-    if kept in into:
-        raise EvaluationError(f"insert failed: key {key_text(key)} already exists")
-    return {**into, kept: value}
-
-
-def insert_map(into: dict[Value, Value], entries: dict[Value, Value]) -> Value:
+def insert_entries(into: dict[Value, Value], entries: Value) -> None:
+    """What `transformMapEntry` does for each element."""
+    if not isinstance(entries, dict):
+        raise no_such_overload("cel.@mapInsert")
     for key, value in entries.items():
-        into = insert_entry(into, from_key(key), value)  # type: ignore[assignment]
-    return into
+        if key in into:
+            raise EvaluationError(f"insert failed: key {key_text(from_key(key))} already exists")
+        into[key] = value
 
 
 def key_text(key: Value) -> str:
@@ -96,6 +96,8 @@ def key_text(key: Value) -> str:
 def optional_value(value: Optional) -> Value:
     if not value.present:
         raise EvaluationError("optional.none() dereference")
+    if isinstance(value.value, Failure):
+        raise EvaluationError(value.value.message)
     return value.value
 
 
@@ -110,8 +112,6 @@ OVERLOADS: dict[str, Implementation] = {
     **semver.FUNCTIONS,
     **network.FUNCTIONS,
     **formats.FUNCTIONS,
-    "@mapInsert_map_key_value": insert_entry,
-    "@mapInsert_map_map": insert_map,
     "optional_none": lambda: NONE,
     "optional_of": lambda value: Optional(value, True),
     "optional_ofNonZeroValue": lambda value: (
@@ -122,18 +122,29 @@ OVERLOADS: dict[str, Implementation] = {
 }
 
 
-def implementation(function: str, overloads: list[str], types: list[Type]) -> Implementation:
-    """What a call does, whose arguments have these static types."""
+def implementation(
+    function: str, overloads: list[str], types: list[Type], *, trusted: bool = True
+) -> Implementation:
+    """What a call does, whose arguments have these static types, if those can be trusted."""
     if function in _BY_TRAIT:
         return _BY_TRAIT[function]
     if function == "size":
         return size
-    if function == "flatten":
-        return _flatten
+    if function in _UNGUARDED:
+        return _UNGUARDED[function]
     chosen = [declared(function, it) for it in overloads]
-    if len(chosen) == 1 and not any(map(_is_open, types)) and chosen[0].id in OVERLOADS:
-        return OVERLOADS[chosen[0].id]
+    if trusted and len(chosen) == 1 and not any(map(_is_open, types)):
+        found = OVERLOADS.get(chosen[0].id)
+        if found is not None:
+            return found
     return _dispatched(function, chosen)
+
+
+_UNGUARDED: dict[str, Implementation] = {
+    "flatten": _flatten,
+    "sort": lists.sort,
+    "@sortByAssociatedKeys": lists.sort_by,
+}
 
 
 def _is_open(of: Type) -> bool:
@@ -149,6 +160,8 @@ def _dispatched(function: str, overloads: list[Overload]) -> Implementation:
                     return found(*arguments)
         if function in _SHORT_REFUSAL:
             raise no_such_overload()
+        if function == "matches":
+            raise no_such_overload("" if isinstance(arguments[0], str) else function)
         names = ", ".join(map(type_name, arguments))
         raise no_such_overload(f"{function}({names})")
 
@@ -193,7 +206,3 @@ def _declared() -> dict[tuple[str, str], Overload]:
 
 def declared(function: str, overload: str) -> Overload:
     return _declared()[function, overload]
-
-
-Comparison = Callable[[Value, Value], bool]
-ORDERINGS = frozenset(COMPARISONS)

@@ -124,6 +124,7 @@ def _bytes(body: str, position: int) -> bytes:
 
 
 def _code(escape: str) -> int | None:
+    digits = escape[2:]
     if escape[1] in "xXuU":
-        return int(escape[2:], 16)
+        return int(digits, 16)
     return int(escape[1:], 8) if escape[1].isdigit() else None

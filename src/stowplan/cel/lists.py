@@ -3,10 +3,28 @@
 from __future__ import annotations
 
 from functools import reduce
+from itertools import pairwise
 
-from stowplan.cel.arithmetic import add, equal, greater, less, loosely_equal, surely_equal
-from stowplan.cel.errors import EvaluationError
-from stowplan.cel.values import NONE, Duration, KubernetesValue, Optional, UInt, Value
+from stowplan.cel.arithmetic import (
+    ORDERED,
+    Compare,
+    add,
+    greater,
+    lacking,
+    less,
+    surely_equal,
+)
+from stowplan.cel.errors import CostExceeded, EvaluationError
+from stowplan.cel.values import (
+    NONE,
+    Duration,
+    Implementation,
+    KubernetesValue,
+    Optional,
+    UInt,
+    Value,
+    bounded,
+)
 
 _INCLUDES_MAX = 48
 _ZEROS: dict[str, Value] = {"int": 0, "uint": UInt(0), "double": 0.0, "duration": Duration(0)}
@@ -27,8 +45,14 @@ def slice_of(items: List, start: int, end: int) -> List:
 
 def flatten(items: List, depth: int = 1) -> List:
     if depth < 0:
-        raise EvaluationError("level must be non-negative")
+        # The cost of such a call is a negative number, which upstream takes for a huge one.
+        raise (
+            CostExceeded
+            if len(items) * depth < -11
+            else EvaluationError("level must be non-negative")
+        )
     while depth and any(isinstance(it, list) for it in items):
+        bounded(sum(len(it) if isinstance(it, list) else 1 for it in items))
         items = [part for it in items for part in (it if isinstance(it, list) else [it])]
         depth -= 1
     return items
@@ -43,12 +67,16 @@ def distinct(items: List) -> List:
 
 
 def sort(items: List) -> List:
+    if not isinstance(items, list):
+        raise lacking(items, "sort")
     return sort_by(items, items)
 
 
 def sort_by(items: List, keys: List) -> List:
     if not items:
         return items
+    if type(keys[0]) not in ORDERED:
+        raise EvaluationError("list elements must be comparable")
     if len(items) != len(keys):
         raise EvaluationError("associated keys list has a different length than the target list")
     if any(type(key) is not type(keys[0]) for key in keys):
@@ -64,11 +92,19 @@ class _Ordered:
         self.value = value
 
     def __lt__(self, other: _Ordered) -> bool:
-        return less(self.value, other.value)
+        return _surely(less, self.value, other.value)
+
+
+def _surely(compare: Compare, one: Value, other: Value) -> bool:
+    """What has no order is neither less nor greater."""
+    try:
+        return compare(one, other)
+    except EvaluationError:
+        return False
 
 
 def is_sorted(items: List) -> bool:
-    return not any(greater(one, other) for one, other in zip(items, items[1:], strict=False))
+    return not any(_surely(greater, one, other) for one, other in pairwise(items))
 
 
 def largest(items: List) -> Value:
@@ -85,7 +121,7 @@ def _extreme(items: List, name: str) -> Value:
     better = greater if name == "max" else less
     found = items[0]
     for item in items[1:]:
-        if better(item, found):
+        if _surely(better, item, found):
             found = item
     return found
 
@@ -120,6 +156,7 @@ def includes(value: Value, wanted: Value) -> bool:
 
 
 def range_of(count: int) -> List:
+    bounded(count)
     return list(range(count))
 
 
@@ -142,7 +179,7 @@ def is_zero(value: Value) -> bool:
     return False if isinstance(value, KubernetesValue) else not value
 
 
-FUNCTIONS = {
+FUNCTIONS: dict[str, Implementation] = {
     "list_slice": slice_of,
     "list_flatten": flatten,
     "list_flatten_int": flatten,
@@ -173,5 +210,3 @@ for _kind, _zero in _ZEROS.items():
     FUNCTIONS[f"list_{_kind}_sum_{_kind}"] = lambda items, zero=_zero: (
         reduce(add, items) if items else zero
     )
-
-__all__ = ["FUNCTIONS", "equal", "is_zero", "loosely_equal"]

@@ -35,7 +35,8 @@ def _call(node: Call) -> Iterator[Problem]:
     if node.function == "format" and node.target is not None:
         yield from _format(node)
         return
-    argument = node.args[-1] if node.args else None
+    # Of `matches(text, pattern)` upstream looks at the text: only methods have it at this place.
+    argument = node.args[0] if node.args else None
     if not isinstance(argument, Literal):
         return
     if not _is_valid(node.function, argument.value):
@@ -57,6 +58,8 @@ def _is_valid(function: str, value: object) -> bool:
                 pattern(value)
             except BadPattern:
                 return False
+        case _:
+            pass
     return True
 
 

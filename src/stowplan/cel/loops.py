@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from stowplan.cel.code import METER, Frame, Run, first_error
-from stowplan.cel.errors import EvaluationError, no_such_overload
-from stowplan.cel.functions import insert_entry, insert_map
+from stowplan.cel.errors import Aborted, EvaluationError, no_such_overload
+from stowplan.cel.functions import insert_entries
 from stowplan.cel.runtime_cost import LIST
-from stowplan.cel.values import Value, elements, from_key
+from stowplan.cel.values import Value, elements, from_key, map_key
 
 Rounds = Callable[[Frame], Iterator[None]]
 """Sets the loop's variables, once per element."""
@@ -78,16 +78,54 @@ def _has_next(rest: Iterator[None]) -> bool:
     return next(rest, rest) is not rest
 
 
+class _Errors:
+    """Upstream goes on after an error: that of a later predicate takes its place."""
+
+    __slots__ = ("found",)
+
+    def __init__(self) -> None:
+        self.found: EvaluationError | None = None
+
+    def holds(self, predicate: Run | None, frame: Frame) -> bool:
+        if predicate is None:
+            return True
+        try:
+            value = predicate(frame)
+            if value is True or value is False:
+                return value
+            raise no_such_overload()
+        except Aborted:
+            raise
+        except EvaluationError as raised:
+            self.found = raised
+        return False
+
+    def value(self, run: Run, frame: Frame) -> Value:
+        try:
+            return run(frame)
+        except EvaluationError as raised:
+            self.found = first_error(self.found, raised)
+        return None
+
+    def finish(self, frame: Frame, cost: int) -> None:
+        if self.found is not None:
+            raise self.found
+        spend(frame, cost)
+
+
+def spend(frame: Frame, cost: int) -> None:
+    if frame[METER] is not None:
+        frame[METER].add(cost)
+
+
 def exists_one(each: Rounds, predicate: Run) -> Run:
     def run(frame: Frame) -> Value:
-        count, meter = 0, frame[METER]
+        count, errors = 0, _Errors()
         for _ in each(frame):
-            if _holds(predicate, frame):
+            if errors.holds(predicate, frame):
                 count += 1
-                if meter is not None:
-                    meter.add(2)
-        if meter is not None:
-            meter.add(2)
+                spend(frame, 2)
+        errors.finish(frame, 2)
         return count == 1
 
     return run
@@ -99,14 +137,12 @@ def collect(each: Rounds, predicate: Run | None, element: Run, *, constant: bool
 
     def run(frame: Frame) -> Value:
         found: list[Value] = []
-        meter = frame[METER]
+        errors = _Errors()
         for _ in each(frame):
-            if predicate is None or _holds(predicate, frame):
-                found.append(element(frame))
-                if meter is not None:
-                    meter.add(cost)
-        if meter is not None:
-            meter.add(1)
+            if errors.holds(predicate, frame):
+                found.append(errors.value(element, frame))
+                spend(frame, cost)
+        errors.finish(frame, 1)
         return found
 
     return run
@@ -115,14 +151,12 @@ def collect(each: Rounds, predicate: Run | None, element: Run, *, constant: bool
 def transform_map(each: Rounds, predicate: Run | None, value: Run, slot: int) -> Run:
     def run(frame: Frame) -> Value:
         found: dict[Value, Value] = {}
-        meter = frame[METER]
+        errors = _Errors()
         for _ in each(frame):
-            if predicate is None or _holds(predicate, frame):
-                found |= insert_entry({}, frame[slot], value(frame))
-                if meter is not None:
-                    meter.add(3)
-        if meter is not None:
-            meter.add(1)
+            if errors.holds(predicate, frame):
+                found[map_key(frame[slot])] = errors.value(value, frame)
+                spend(frame, 3)
+        errors.finish(frame, 1)
         return found
 
     return run
@@ -130,25 +164,13 @@ def transform_map(each: Rounds, predicate: Run | None, value: Run, slot: int) ->
 
 def transform_map_entry(each: Rounds, predicate: Run | None, entry: Run) -> Run:
     def run(frame: Frame) -> Value:
-        found: Value = {}
-        meter = frame[METER]
+        found: dict[Value, Value] = {}
+        errors = _Errors()
         for _ in each(frame):
-            if predicate is None or _holds(predicate, frame):
-                entries = entry(frame)
-                if not isinstance(entries, dict):
-                    raise no_such_overload("cel.@mapInsert")
-                found = insert_map(found, entries)  # type: ignore[arg-type]
-                if meter is not None:
-                    meter.add(2)
-        if meter is not None:
-            meter.add(1)
+            if errors.holds(predicate, frame):
+                errors.value(lambda frame: insert_entries(found, entry(frame)), frame)
+                spend(frame, 2)
+        errors.finish(frame, 1)
         return found
 
     return run
-
-
-def _holds(predicate: Run, frame: Frame) -> bool:
-    value = predicate(frame)
-    if value is True or value is False:
-        return value
-    raise no_such_overload()

@@ -10,8 +10,9 @@ from ipaddress import IPv4Address, IPv6Address, ip_network
 from urllib.parse import quote, unquote_plus
 
 from stowplan.cel.errors import EvaluationError, no_such_overload
-from stowplan.cel.values import KubernetesValue, Value
+from stowplan.cel.values import KubernetesValue, Value, go_quoted
 
+_HEX = re.compile(r"[0-9a-fA-F]+")
 _DECIMAL = re.compile(r"[0-9]+")
 _SCHEME = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]*):")
 _BAD_ESCAPE = re.compile(r"%(?![0-9a-fA-F]{2})")
@@ -26,6 +27,7 @@ class IP(KubernetesValue):
     address: IPv4Address | IPv6Address
 
     cel_type = "net.IP"
+    go_type = "netip.Addr"
 
     def __str__(self) -> str:
         return str(self.address)
@@ -41,6 +43,7 @@ class CIDR(KubernetesValue):
     bits: int
 
     cel_type = "net.CIDR"
+    go_type = "netip.Prefix"
 
     def __str__(self) -> str:
         return f"{self.address}/{self.bits}"
@@ -66,12 +69,12 @@ def parse_ip(text: str) -> IP:
     try:
         address = _address(text)
     except ValueError as error:
-        problem = f'IP Address "{text}" parse error during conversion from string'
+        problem = f"IP Address {go_quoted(text)} parse error during conversion from string"
         raise EvaluationError(f"{problem}: {error}") from None
     if "%" in text:
-        raise EvaluationError(f'IP address "{text}" with zone value is not allowed')
+        raise EvaluationError(f"IP address {go_quoted(text)} with zone value is not allowed")
     if _is_mapped(address):
-        raise EvaluationError(f'IPv4-mapped IPv6 address "{text}" is not allowed')
+        raise EvaluationError(f"IPv4-mapped IPv6 address {go_quoted(text)} is not allowed")
     return IP(address)
 
 
@@ -84,19 +87,67 @@ def _address(text: str) -> IPv4Address | IPv6Address:
     if first == ".":
         problem = _ipv4_problem(text)
         if problem:
-            raise ValueError(f'ParseAddr("{text}"): {problem}')
+            raise ValueError(f"ParseAddr({go_quoted(text)}): {problem}")
         return IPv4Address(text)
     if first == "%":
-        raise ValueError(f'ParseAddr("{text}"): missing IPv6 address')
+        raise ValueError(f"ParseAddr({go_quoted(text)}): missing IPv6 address")
     if first == ":":
         bare, percent, zone = text.partition("%")
         if percent and not zone:
-            raise ValueError(f'ParseAddr("{text}"): zone must be a non-empty string')
+            raise ValueError(f"ParseAddr({go_quoted(text)}): zone must be a non-empty string")
         try:
             return IPv6Address(bare)
         except ValueError:
-            raise ValueError(f'ParseAddr("{text}"): unable to parse IP') from None
-    raise ValueError(f'ParseAddr("{text}"): unable to parse IP')
+            raise ValueError(f"ParseAddr({go_quoted(text)}): {_ipv6_problem(bare)}") from None
+    raise ValueError(f"ParseAddr({go_quoted(text)}): unable to parse IP")
+
+
+def _ipv6_problem(text: str) -> str:
+    """Why it is none, and from where on."""
+    rest = text.removeprefix("::")
+    shortened = rest != text
+    count = 0
+    while count < 8:
+        digits = _HEX.match(rest)
+        length = len(digits[0]) if digits else 0
+        if length > 4:
+            return f"each group must have 4 or fewer digits (at {go_quoted(rest)})"
+        if length == 0:
+            problem = "each colon-separated field must have at least one digit"
+            return f"{problem} (at {go_quoted(rest)})"
+        if rest[length : length + 1] == ".":
+            return _embedded_problem(rest, count, shortened)
+        count += 1
+        rest = rest[length:]
+        if not rest:
+            break
+        if rest[0] != ":":
+            return f"unexpected character, want colon (at {go_quoted(rest)})"
+        if len(rest) == 1:
+            return f"colon must be followed by more characters (at {go_quoted(rest)})"
+        rest = rest[1:]
+        if rest[0] == ":":
+            if shortened:
+                return f"multiple :: in address (at {go_quoted(rest)})"
+            shortened = True
+            rest = rest[1:]
+            if not rest:
+                break
+    if rest:
+        return f"trailing garbage after address (at {go_quoted(rest)})"
+    if not shortened:
+        return "address string too short"
+    return "the :: must expand to at least one field of zeros"
+
+
+def _embedded_problem(rest: str, count: int, shortened: bool) -> str:
+    if not shortened and count != 6:
+        problem = "embedded IPv4 address must replace the final 2 fields of the address"
+        return f"{problem} (at {go_quoted(rest)})"
+    if count > 6:
+        problem = "too many hex fields to fit an embedded IPv4 at the end of the address"
+        return f"{problem} (at {go_quoted(rest)})"
+    return _ipv4_problem(rest) or "the :: must expand to at least one field of zeros"
 
 
 def _ipv4_problem(text: str) -> str:
@@ -126,10 +177,10 @@ def parse_cidr(text: str) -> CIDR:
     try:
         found = _prefix(text)
     except ValueError as error:
-        where = f'netip.ParsePrefix("{text}")'
+        where = f"netip.ParsePrefix({go_quoted(text)})"
         raise EvaluationError(f"{problem}: {problem}: {where}: {error}") from None
     if _is_mapped(found.address):
-        mapped = f'IPv4-mapped IPv6 address "{text}" is not allowed'
+        mapped = f"IPv4-mapped IPv6 address {go_quoted(text)} is not allowed"
         raise EvaluationError(f"{problem}: {mapped}")
     return found
 
@@ -143,7 +194,7 @@ def _prefix(text: str) -> CIDR:
         raise ValueError("IPv6 zones cannot be present in a prefix")
     canonical = _DECIMAL.fullmatch(bits_text) and (bits_text == "0" or bits_text[0] != "0")
     if not canonical or len(bits_text) > 3:
-        raise ValueError(f'bad bits after slash: "{bits_text}"')
+        raise ValueError(f"bad bits after slash: {go_quoted(bits_text)}")
     if int(bits_text) > address.max_prefixlen:
         raise ValueError("prefix length out of range")
     return CIDR(address, int(bits_text))
@@ -191,10 +242,7 @@ def _contains_cidr(cidr: CIDR, other: CIDR) -> bool:
 
 
 def _contains_cidr_text(cidr: CIDR, text: str) -> bool:
-    try:
-        return _contains_cidr(cidr, parse_cidr(text))
-    except EvaluationError:
-        raise no_such_overload() from None
+    return _contains_cidr(cidr, parse_cidr(text))
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,6 +254,10 @@ class URL(KubernetesValue):
     text: str = ""
 
     cel_type = "kubernetes.URL"
+    go_type = "*url.URL"
+
+    def __str__(self) -> str:
+        return self.text
 
     def equals(self, other: object) -> bool:
         return isinstance(other, URL) and self.text == other.text
@@ -253,12 +305,10 @@ def request_uri(text: str) -> URL:
 
 def _url(text: str, whole: str, *, request: bool = False) -> URL:
     def problem(what: str) -> ValueError:
-        return ValueError(f'parse "{whole}": {what}')
+        return ValueError(f"parse {go_quoted(whole)}: {what}")
 
     if _CONTROL.search(whole):
-        shown = whole.encode("unicode_escape").decode()
-        return_problem = f'parse "{shown}": net/url: invalid control character in URL'
-        raise ValueError(return_problem)
+        raise problem("net/url: invalid control character in URL")
     if text[:1] == ":":
         raise problem("missing protocol scheme")
     match = _SCHEME.match(text)

@@ -27,7 +27,7 @@ NESTING_MAX = 100
 """Levels of the tree, and of operators inside each other while it is read.  Each costs a few Python
 frames, here and in every later pass; kube-scheduler stops at 250."""
 
-NODES_MAX = 50_000
+NODES_MAX = 20_000
 """Some macros repeat their operand, so that a short text can be a huge tree."""
 
 _PRECEDENCE = {
@@ -37,11 +37,14 @@ _PRECEDENCE = {
     "*": 5, "/": 5, "%": 5,
 }  # fmt: skip
 _RESERVED = frozenset(
-    "as break const continue else for function if import let loop package namespace return var "
-    "void while".split()
+    {
+        *("as", "break", "const", "continue", "else", "for", "function", "if", "import", "let"),
+        *("loop", "package", "namespace", "return", "var", "void", "while"),
+    }
 )
-_TERMS_START = "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, " + (
-    "NUM_UINT, STRING, BYTES, IDENTIFIER}"
+_TERM = (
+    "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, "
+    "BYTES, IDENTIFIER}"
 )
 
 
@@ -166,19 +169,20 @@ class _Parser:
             case "." if self.next.kind == "name":
                 return self._identifier(self._take(), absolute=True)
             case _:
-                problem = f"Syntax error: mismatched input '{token.text}' expecting {_TERMS_START}"
+                problem = f"Syntax error: mismatched input '{token.text}' expecting {_TERM}"
                 raise SyntaxProblem(token.position, problem)
 
     def _identifier(self, name: Token, *, absolute: bool = False) -> Node:
         if name.text in _RESERVED:
             raise SyntaxProblem(name.position, f"reserved identifier: {name.text}")
+        dot = "." if absolute else ""
         if self.next.kind == "(":
             position = self._take().position
-            call = Call(position, name.text, self._expressions(")"))
+            call = Call(position, f"{dot}{name.text}", self._expressions(")"))
             return call if absolute else expand(call)
         if (message := self._message(name)) is not None:
             return message
-        return Ident(name.position, name.text)
+        return Ident(name.position, f"{dot}{name.text}")
 
     def _message(self, name: Token) -> Message | None:
         """`a.b.c{field: value}`: there are no messages to make, which the checker will say."""

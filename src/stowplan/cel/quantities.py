@@ -11,12 +11,12 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
-from stowplan.cel.errors import EvaluationError
-from stowplan.cel.values import INT_MAX, INT_MIN, KubernetesValue
+from stowplan.cel.errors import EvaluationError, no_such_overload
+from stowplan.cel.values import INT_MAX, INT_MIN, Implementation, KubernetesValue
 from stowplan.objects.quantity import INT64_MAX, QuantityError, parse_quantity
 
-_FORMAT = "quantities must match the regular expression " + (
-    "'^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+_FORMAT = (
+    "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 )
 _SUFFIX = "unable to parse quantity's suffix"
 _PARTS = re.compile(r"([+-]?)([0-9]*)(?:\.([0-9]*))?(.*)", re.DOTALL)
@@ -34,11 +34,17 @@ class Quantity(KubernetesValue):
     digits: int | None = None
     """With `power`, the amount as a number times a power of ten; None if it is a big decimal."""
     power: int = 0
+    computed: bool = False
+    """Upstream cannot compare anything with a sum or difference on the right side."""
 
     cel_type = "kubernetes.Quantity"
+    go_type = "*resource.Quantity"
 
     def equals(self, other: object) -> bool:
-        return isinstance(other, Quantity) and self.nanos == other.nanos
+        assert isinstance(other, Quantity)
+        if other.computed:
+            raise no_such_overload()
+        return self.nanos == other.nanos
 
     def as_integer(self) -> int | None:
         if self.digits is None or self.power < 0:
@@ -47,19 +53,30 @@ class Quantity(KubernetesValue):
         return value if INT_MIN <= value <= INT_MAX else None
 
     def plus(self, other: Quantity, sign: int = 1) -> Quantity:
-        nanos = self.nanos + sign * other.nanos
+        digits, power = self._sum(other, sign)
+        if digits is None:
+            return Quantity(self.nanos + sign * other.nanos, computed=True)
+        return Quantity(digits * 10 ** (9 + power), digits, power, computed=True)
+
+    def _sum(self, other: Quantity, sign: int) -> tuple[int | None, int]:
         if self.digits is None or other.digits is None:
-            return Quantity(nanos)
+            return None, 0
         if other.digits == 0:
-            return self
+            return self.digits, self.power
         if self.digits == 0:
-            return Quantity(nanos, sign * other.digits, other.power)
+            return sign * other.digits, other.power
         power = min(self.power, other.power)
+        if sign < 0 and other.digits == INT_MIN:
+            sign = 1  # Its negative is itself, in 64 bits.
         mine = self.digits * 10 ** (self.power - power)
         theirs = sign * other.digits * 10 ** (other.power - power)
         if all(INT_MIN <= it <= INT_MAX for it in (mine, theirs, mine + theirs)):
-            return Quantity(nanos, mine + theirs, power)
-        return Quantity(nanos)
+            return mine + theirs, power
+        return None, 0
+
+    def __str__(self) -> str:
+        """Not canonical: only some messages show it."""
+        return str(self.nanos // 10**9) if self.nanos % 10**9 == 0 else f"{self.nanos}n"
 
     def as_float(self) -> float:
         if self.digits is None:
@@ -123,7 +140,7 @@ def of_int(value: int) -> Quantity:
     return Quantity(value * 10**9, value)
 
 
-FUNCTIONS = {
+FUNCTIONS: dict[str, Implementation] = {
     "string_to_quantity": parse,
     "is_quantity_string": is_quantity,
     "quantity_add": Quantity.plus,

@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Any
 
 from stowplan.cel.errors import EvaluationError
-from stowplan.cel.values import Value
+from stowplan.cel.values import Implementation, Value
 
 _GO_WORDS = {
     "missing ]": "missing closing ]",
@@ -77,7 +77,7 @@ def _compiled(expression: str, prefix: str = "") -> Any:
         raise EvaluationError(f"{prefix}{problem}") from None
 
 
-FUNCTIONS = {
+FUNCTIONS: dict[str, Implementation] = {
     "matches": matches,
     "matches_string": matches,
     "string_find_string": find,

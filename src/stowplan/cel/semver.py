@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from stowplan.cel.errors import EvaluationError
-from stowplan.cel.values import UINT_MAX, KubernetesValue
+from stowplan.cel.values import UINT_MAX, Implementation, KubernetesValue
 
 _ALPHANUMERIC = re.compile(r"[0-9A-Za-z-]+")
 _NUMERIC = re.compile(r"[0-9]+")
@@ -21,6 +21,13 @@ class Semver(KubernetesValue):
     prerelease: tuple[int | str, ...] = ()
 
     cel_type = "kubernetes.Semver"
+    go_type = "semver.Version"
+    hashable = False
+
+    def __str__(self) -> str:
+        prerelease = ".".join(map(str, self.prerelease))
+        dash = "-" if prerelease else ""
+        return f"{self.major}.{self.minor}.{self.patch}{dash}{prerelease}"
 
     def compare(self, other: Semver) -> int:
         mine, theirs = self._order(), other._order()
@@ -85,7 +92,7 @@ def _signed(number: int) -> int:
     return number - 2**64 if number >= 2**63 else number
 
 
-FUNCTIONS = {
+FUNCTIONS: dict[str, Implementation] = {
     "string_to_semver": parse,
     "string_bool_to_semver": parse_loosely,
     "is_semver_string": is_semver,

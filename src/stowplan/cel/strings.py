@@ -6,7 +6,7 @@ Positions count characters, not bytes.  `formatting.py` has `format`, `regexes.p
 from __future__ import annotations
 
 from stowplan.cel.errors import EvaluationError
-from stowplan.cel.values import Value
+from stowplan.cel.values import TEXT_MAX, Implementation, Value, bounded
 
 _SPACE = (
     "\t\n\v\f\r \x85\xa0\u1680"
@@ -62,6 +62,7 @@ def substring_between(text: str, start: int, end: int) -> str:
 
 
 def replace(text: str, old: str, new: str, count: int = -1) -> str:
+    bounded((text.count(old) + 1) * len(new) + len(text), TEXT_MAX)
     return text.replace(old, new, max(count, -1))
 
 
@@ -79,7 +80,9 @@ def join(parts: list[Value], separator: str = "") -> str:
     for part in parts:
         if not isinstance(part, str):
             raise EvaluationError(f"join: invalid input: {part}")
-    return separator.join(map(str, parts))
+    texts = [str(part) for part in parts]
+    bounded(sum(map(len, texts)) + len(separator) * len(texts), TEXT_MAX)
+    return separator.join(texts)
 
 
 def quote(text: str) -> str:
@@ -95,7 +98,7 @@ def _out_of_range(index: int) -> EvaluationError:
     return EvaluationError(f"index out of range: {index}")
 
 
-FUNCTIONS = {
+FUNCTIONS: dict[str, Implementation] = {
     "contains_string": lambda text, part: part in text,
     "starts_with_string": str.startswith,
     "ends_with_string": str.endswith,

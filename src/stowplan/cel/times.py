@@ -14,7 +14,7 @@ from stowplan.cel.arithmetic import (
     TIMESTAMP_MIN,
 )
 from stowplan.cel.errors import EvaluationError
-from stowplan.cel.values import Duration, Timestamp
+from stowplan.cel.values import Duration, Timestamp, go_quoted
 
 _NANOS = 10**9
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -102,6 +102,8 @@ def _zone(name: str) -> tzinfo:
         if abs(offset) >= 24 * 60:
             raise EvaluationError(f"time zone {name} is more than a day away")
         return timezone(timedelta(minutes=offset))
+    if ".." in name or name[:1] in ("/", "\\"):
+        raise EvaluationError("time: invalid location name")
     if name == "UTC":
         return UTC
     try:
@@ -112,7 +114,7 @@ def _zone(name: str) -> tzinfo:
 
 def _number(text: str) -> int:
     if not re.fullmatch(r"[+-]?[0-9]{1,9}", text):
-        raise EvaluationError(f'strconv.Atoi: parsing "{text}": invalid syntax')
+        raise EvaluationError(f"strconv.Atoi: parsing {go_quoted(text)}: invalid syntax")
     return int(text)
 
 

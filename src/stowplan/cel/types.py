@@ -31,7 +31,7 @@ def _text(of: Type, names: dict[str, str]) -> str:
     return f"{name}({', '.join(_text(it, names) for it in of.parameters)})"
 
 
-_LONG_NAMES = {"error": "*error*"}
+_LONG_NAMES = {"error": "*error*", "any": "google.protobuf.Any"}
 _SHORT_NAMES = {
     "duration": "duration",
     "timestamp": "timestamp",

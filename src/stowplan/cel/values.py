@@ -11,12 +11,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from stowplan.cel.errors import EvaluationError
+from stowplan.cel.errors import Aborted, CostExceeded, EvaluationError
 
 INT_MIN, INT_MAX = -(2**63), 2**63 - 1
 UINT_MAX = 2**64 - 1
 
 Value = object
+
+TEXT_MAX = 10_000_000
+"""Characters, and"""
+ELEMENTS_MAX = 1_000_000
+"""elements that anything may grow to: a few operations are cheaper than what they make is large."""
 
 
 class UInt(int):
@@ -67,11 +72,21 @@ class Optional:
 NONE = Optional()
 
 
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Inside of an optional: that it cannot be taken out."""
+
+    message: str
+
+
 class KubernetesValue:
     """A value of a Kubernetes library: comparing it with another type is an error."""
 
     __slots__ = ()
     cel_type = ""
+    go_type = ""
+    """Upstream's name of what is inside, which some of its messages show."""
+    hashable = True
 
     def equals(self, other: object) -> bool:
         return self == other
@@ -116,12 +131,20 @@ def as_uint(value: int) -> UInt:
     raise EvaluationError("unsigned integer overflow")
 
 
+def bounded(size: int, largest: int = ELEMENTS_MAX) -> None:
+    if size > largest:
+        raise CostExceeded
+
+
 def map_key(value: Value) -> Value:
     """How a key is kept: equal numbers of any type are one key, and True is not 1."""
     if value is True or value is False:
         return BoolKey(value)
     if isinstance(value, list | dict):
         return CollectionKey(value)
+    if isinstance(value, bytes) or (isinstance(value, KubernetesValue) and not value.hashable):
+        problem = f"hash of unhashable type {go_name(value)}"
+        raise Aborted(f"internal error: runtime error: {problem}")
     return value
 
 
@@ -135,12 +158,38 @@ def elements(of: Value) -> list[Value]:
         return of
     if isinstance(of, dict):
         return [from_key(key) for key in of]
-    raise EvaluationError(f"got '{_go_name(of)}', expected iterable type")
+    raise EvaluationError(f"got '{go_name(of)}', expected iterable type")
 
 
-def _go_name(value: Value) -> str:
+def go_name(value: Value) -> str:
+    """Upstream's name of the type, which some of its messages show."""
+    if isinstance(value, dict):
+        return "*types.baseMap"
+    if isinstance(value, KubernetesValue):
+        return f"cel.{type_name(value).rpartition('.')[2].removeprefix('Named')}"
+    if isinstance(value, Optional):
+        return "*types.Optional"
     short = type_name(value).removeprefix("google.protobuf.").removesuffix("_type")
     return f"types.{short[:1].upper()}{short[1:]}"
 
 
 Implementation = Callable[..., Value]
+
+
+def go_quoted(text: str) -> str:
+    """As Go's `%q` writes it."""
+    shown = [_ESCAPES.get(it) or (it if it.isprintable() else _escaped(it)) for it in text]
+    return f'"{"".join(shown)}"'
+
+
+_ESCAPES = {
+    '"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r",
+    "\a": "\\a", "\b": "\\b", "\f": "\\f", "\v": "\\v",
+}  # fmt: skip
+
+
+def _escaped(character: str) -> str:
+    code = ord(character)
+    if code < 0x80:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
