@@ -221,17 +221,39 @@ class InterPodAffinity:
             return Hint.QUEUE
         if new is None:
             assert old is not None, "an event without an object"
-            helps = _dislikes(kind, old) or _dislikes(self._kinds.of(old), pod)
+            helps = self._dislikes(kind, old) or self._dislikes(self._kinds.of(old), pod)
         elif old is None:
-            helps = _likes(kind, new)
+            helps = self._likes(kind, new)
         else:
-            helps = (not _likes(kind, old) and _likes(kind, new)) or (
-                _dislikes(kind, old) and not _dislikes(kind, new)
+            helps = (not self._likes(kind, old) and self._likes(kind, new)) or (
+                self._dislikes(kind, old) and not self._dislikes(kind, new)
             )
-        if not helps and old is not None and _likes(kind, pod):
+        if not helps and old is not None and self._likes(kind, pod):
             # With the last pod that it wants to be near, it becomes the first of its sort.
-            helps = _likes(kind, old) and (new is None or not _likes(kind, new))
+            helps = self._likes(kind, old) and (new is None or not self._likes(kind, new))
         return Hint.QUEUE if helps else Hint.SKIP
+
+    def _likes(self, kind: PodKind, pod: Pod) -> bool:
+        return self._match_all(kind, "required_affinity", pod)
+
+    def _dislikes(self, kind: PodKind, pod: Pod) -> bool:
+        return self._match_all(kind, "required_anti_affinity", pod)
+
+    def _match_all(self, kind: PodKind, term_sort: str, pod: Pod) -> bool:
+        """Whether there are terms and the pod matches each; namespace selectors are not expanded.
+
+        Pods that come and go are often alike: what was found of the last one is remembered.
+        """
+        terms = term_counts(kind, term_sort)
+        if not terms:
+            return False
+        namespace, labels = pod.metadata.namespace, pod.metadata.labels or NO_LABELS
+        kept, key = self._kept[kind.ref], f"{self.name}: {term_sort} matched"
+        latest: tuple[str, dict[str, str], bool] | None = kept.get(key)
+        if latest is None or latest[:2] != (namespace, labels):
+            matched = all(term.matches(namespace, labels, NO_LABELS) for term in terms)
+            latest = kept[key] = (namespace, labels, matched)
+        return latest[2]
 
     def _after_node_change(self, pod: Pod, old: Node | None, new: Node) -> Hint:
         kind = self._kinds.of(pod)
@@ -249,7 +271,7 @@ class InterPodAffinity:
         liked = {term.topology_key for term in kind.required_affinity}
         disliked = {term.topology_key for term in kind.required_anti_affinity}
         disliked |= {query.topology_key for query in against}
-        if _likes(kind, pod):
+        if self._likes(kind, pod):
             # The pods that it wants to be near may be in no domain any more.
             disliked |= liked
         helps = any(key in after and before.get(key) != after[key] for key in liked) or any(
@@ -340,31 +362,5 @@ def _times(factor: int, queries: Iterable[Weighted]) -> list[Weighted]:
 def _is_placed(pod: Pod) -> bool:
     return bool(pod.spec.node_name or pod.status.nominated_node_name)
 
-
-def _likes(kind: PodKind, pod: Pod) -> bool:
-    return _match_all(kind, "required_affinity", pod)
-
-
-def _dislikes(kind: PodKind, pod: Pod) -> bool:
-    return _match_all(kind, "required_anti_affinity", pod)
-
-
-def _match_all(kind: PodKind, term_sort: str, pod: Pod) -> bool:
-    """Whether there are terms and the pod matches each; namespace selectors are not expanded.
-
-    Pods that come and go are often alike: what was found of the last one is remembered.
-    """
-    terms = term_counts(kind, term_sort)
-    if not terms:
-        return False
-    namespace, labels = pod.metadata.namespace, pod.metadata.labels or NO_LABELS
-    latest: tuple[str, dict[str, str], bool] | None = kind.kept.get((_MATCHED, term_sort))
-    if latest is None or latest[:2] != (namespace, labels):
-        matched = all(term.matches(namespace, labels, NO_LABELS) for term in terms)
-        latest = kind.kept[_MATCHED, term_sort] = (namespace, labels, matched)
-    return latest[2]
-
-
-_MATCHED = "matched by all terms"
 
 __all__ = ["AFFINITY", "ANTI_AFFINITY", "EXISTING_ANTI_AFFINITY", "Args", "InterPodAffinity"]
