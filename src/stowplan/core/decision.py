@@ -60,6 +60,11 @@ class Totals(Mapping[str, int]):
     def to_dict(self) -> dict[str, int]:
         return dict(zip(self._nodes.names, self._column.tolist(), strict=True))
 
+    @property
+    def column(self) -> Column:
+        """As long as `Scores.nodes`."""
+        return self._column
+
 
 class Scores(Mapping[str, dict[str, int]]):
     """Node -> plugin -> score."""
@@ -78,6 +83,15 @@ class Scores(Mapping[str, dict[str, int]]):
 
     def __len__(self) -> int:
         return len(self._nodes.names)
+
+    @property
+    def nodes(self) -> list[str]:
+        return self._nodes.names
+
+    @property
+    def columns(self) -> dict[str, Column]:
+        """Plugin -> scores, one for each of `nodes`."""
+        return self._columns
 
     def to_dict(self) -> dict[str, dict[str, int]]:
         columns = {plugin: column.tolist() for plugin, column in self._columns.items()}

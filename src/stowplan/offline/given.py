@@ -54,7 +54,7 @@ def decode_all(manifests: Iterable[Manifest]) -> list[Given]:
     found: dict[tuple[type[KubeObject], str], Given] = {}
     uids: dict[str, Given] = {}
     for where, data in manifests:
-        _refuse_misspelled(data, where)
+        refuse_misspelled(data, where)
         obj = decode(data, where)
         if obj is None or isinstance(obj, (EVENT.struct, LEASE.struct)):
             continue
@@ -102,7 +102,7 @@ def _refuse_copy(first: Given, second: Given) -> None:
         )
 
 
-def _refuse_misspelled(data: dict[str, Any], where: str) -> None:
+def refuse_misspelled(data: dict[str, Any], where: str) -> None:
     """An object of a kind that nobody knows is left out, so a typing error must not make one."""
     api_version, kind = str(data.get("apiVersion")), str(data.get("kind"))
     if (api_version, kind) in KIND_BY_NAME or kind == EVENT.name:

@@ -53,6 +53,11 @@ class BackoffQueue:
         """How many could be taken early: all but those that failed with an error."""
         return len(self._pods)
 
+    @property
+    def is_growing(self) -> bool:
+        """Whether some pod would back off for longer after its next failure."""
+        return any(self.duration_s(queued) < self._max_s for queued in self.values())
+
     def get(self, key: str) -> QueuedPod | None:
         return self._pods.get(key) or self._errors.get(key)
 

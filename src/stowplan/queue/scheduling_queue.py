@@ -152,6 +152,11 @@ class SchedulingQueue:
         """Whether `pop` would find a pod."""
         return bool(self._active) or (self._pop_from_backoff and self._backoff.rejected_count > 0)
 
+    @property
+    def is_retrying(self) -> bool:
+        """Whether a pod backs off and is not yet where its waits have stopped to grow."""
+        return self._backoff.is_growing
+
     def get(self, key: str) -> QueuedPod | None:
         """The waiting pod of that `namespace/name`; pods in flight are not here."""
         for entries in self._entries:

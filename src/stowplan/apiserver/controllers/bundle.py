@@ -46,9 +46,17 @@ KINDS = (
 
 class Controllers:
     def __init__(
-        self, cluster: Cluster, *, clock: Clock, call_later: CallLater, random: Random
+        self,
+        cluster: Cluster,
+        *,
+        clock: Clock,
+        call_later: CallLater,
+        random: Random,
+        is_copy: bool = False,
     ) -> None:
-        self._shared = Shared(cluster, KINDS, clock=clock, call_later=call_later, random=random)
+        self._shared = Shared(
+            cluster, KINDS, clock=clock, call_later=call_later, random=random, is_copy=is_copy
+        )
         workloads = (
             DeploymentController(self._shared),
             ReplicaSetController(self._shared),
@@ -77,3 +85,8 @@ class Controllers:
     def busy(self) -> bool:
         """Something waits to be looked at, or for an answer."""
         return any(queue.busy for queue in self._queues) or any(it.busy for it in self._calls)
+
+    @property
+    def has_plans(self) -> bool:
+        """Something will be looked at later."""
+        return any(queue.has_plans for queue in self._queues)

@@ -37,8 +37,11 @@ class Shared:
         clock: Clock,
         call_later: CallLater,
         random: Random,
+        is_copy: bool = False,
     ) -> None:
         self.cluster = cluster
+        self.is_copy = is_copy
+        """The cluster shows another one at one moment, and perhaps only a part of it."""
         self.clock = clock
         self.call_later = call_later
         self.on_synced: list[Callable[[], None]] = []
