@@ -70,9 +70,8 @@ def test_the_example_cluster(team: type, cheap: type) -> None:
         "0/3 nodes are available: 1 node(s) belonged to another team, 2 Insufficient cpu."
     )
     assert large.unschedulable_plugins == ("NodeResourcesFit", "TeamNodes")
-    assert anyone.detail is not None
     # 100 * (50 - price) / 50, times the weight of 5.
-    assert {name: scores["CheapNodes"] for name, scores in anyone.detail.scores.items()} == {
+    assert {name: scores["CheapNodes"] for name, scores in anyone.to_dict()["scores"].items()} == {
         "cheap": 400,
         "dear": 50,
     }

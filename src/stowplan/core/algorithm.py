@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 from msgspec import Struct
 
-from stowplan.core.decision import Detail, describe_rejections, describe_scores
+from stowplan.core.decision import Decision
 from stowplan.core.extender import CallExtender, Extender, ExtenderFailed, FilterResult
 from stowplan.core.steps import Parallel
 from stowplan.framework.cycle import Cycle
@@ -42,14 +42,15 @@ class Search(Struct):
     feasible_count: int = 0
     evaluated_count: int = 0
     diagnosis: Diagnosis | None = None
-    """Why not, when no node fits (and, with detail on, always)."""
+    """Why not, when no node fits."""
     found: Feasible | None = None
     """What the filters said; None when they were not asked, or about one node only."""
     board: ScoreBoard | None = None
-    detail: Detail | None = None
+    """The scores; None where there was nothing to compare."""
 
 
-Explain = Callable[[Framework, Cycle, PodInfo, Search], None]
+Explain = Callable[[Framework, Cycle, PodInfo, Search, Decision], None]
+"""May write the decision's `explanation`."""
 
 
 @dataclass(slots=True)
@@ -60,14 +61,13 @@ class Algorithm:
     percentage_of_nodes_to_score: int = 0
     """0: look at every node."""
     tie_break: TieBreak = "random"
-    detail: bool = False
     start_index: int = 0
     explain: Explain | None = None
     """Told of every search, while the columns it was made of still hold."""
 
     def search_quietly(self, framework: Framework, cycle: Cycle, pod: PodInfo) -> Search | None:
         """What `search` would find, where kept answers alone say so; None: ask `search`."""
-        if self.extenders or self.detail or pod.pod.status.nominated_node_name:
+        if self.extenders or pod.pod.status.nominated_node_name:
             return None
         own = framework.percentage_of_nodes_to_score
         percentage = self.percentage_of_nodes_to_score if own is None else own
@@ -106,26 +106,24 @@ class Algorithm:
         found = framework.find_feasible(cycle, pod, verdict.nodes)
         if verdict.nodes is not None:
             found.absent = _not_chosen(verdict.narrowed_by)
+            found.rejected_by.update(verdict.narrowed_by)
             found.overrides.update({r: s for r, s in tried.items() if not _is_candidate(found, r)})
         rows, evaluated = self._limit(framework, cycle, found)
         passed_count = len(rows)
         if self.extenders:
             rows = yield from self._ask_filters(cycle, pod, found, rows)
-        search = Search(feasible_count=len(rows), evaluated_count=evaluated, found=found)
-        if not len(rows) or self.detail:
-            search.diagnosis = framework.diagnose(table, found)
-            search.diagnosis.unschedulable_plugins.update(verdict.narrowed_by)
             if len(rows) < passed_count:
-                search.diagnosis.unschedulable_plugins.add(EXTENDER)
-        if len(rows) == 1 and not self.detail:
+                found.rejected_by.add(EXTENDER)
+        search = Search(feasible_count=len(rows), evaluated_count=evaluated, found=found)
+        if not len(rows):
+            search.diagnosis = framework.diagnose(table, found)
+        elif len(rows) == 1:
             search.row = int(rows[0])
-        elif len(rows):
+        else:
             board = framework.score(cycle, pod, found, rows)
             if self.extenders:
                 yield from self._ask_priorities(cycle, pod, board)
             self._pick(cycle, board, search)
-        if self.detail:
-            self._write_detail(cycle, search, rows)
         return search
 
     def _turned_down(self, cycle: Cycle, verdict: PreFilterVerdict) -> Search:
@@ -136,10 +134,7 @@ class Algorithm:
         diagnosis.add_status(status)
         if not status.plugin:
             diagnosis.unschedulable_plugins.update(verdict.narrowed_by)
-        search = Search(diagnosis=diagnosis)
-        if self.detail:
-            self._write_detail(cycle, search, np.zeros(0, np.intp))
-        return search
+        return Search(diagnosis=diagnosis)
 
     def _fits_nominated(
         self, framework: Framework, cycle: Cycle, pod: PodInfo, row: int, tried: dict[int, Status]
@@ -263,17 +258,6 @@ class Algorithm:
         names = cycle.nodes.names
         best: list[int] = is_best.nonzero()[0].tolist()
         return min(best, key=lambda place: names[place if rows is None else rows[place]])
-
-    def _write_detail(self, cycle: Cycle, search: Search, rows: Rows) -> None:
-        table = cycle.nodes
-        detail = search.detail = Detail()
-        feasible = {table.names[row] for row in rows.tolist()}
-        detail.feasible = sorted(feasible)
-        if search.diagnosis is not None:
-            rejected = describe_rejections(table, search.diagnosis)
-            detail.rejected = {n: s for n, s in rejected.items() if n not in feasible}
-        if search.board is not None:
-            detail.scores, detail.totals = describe_scores(table, search.board)
 
 
 def nodes_to_find(count: int, percentage: int) -> int:

@@ -13,17 +13,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-import numpy as np
 
 from stowplan.config import SchedulerConfig, load_config
 from stowplan.core.algorithm import Algorithm, TieBreak
-from stowplan.core.decision import Decision, Detail, describe_scores
+from stowplan.core.decision import Decision
+from stowplan.core.explanation import Explainer, score_alone
 from stowplan.core.profiles import Registry, build_frameworks
 from stowplan.core.schedule_one import Attempt, schedule_one
-from stowplan.framework.cycle import Cycle
-from stowplan.framework.errors import PluginFailed
 from stowplan.framework.handle import Handle
-from stowplan.framework.runtime import Feasible, Framework, ScoreBoard
+from stowplan.framework.runtime import Framework
 from stowplan.objects.base import KubeObject
 from stowplan.objects.node import Node
 from stowplan.objects.pod import Pod
@@ -91,7 +89,7 @@ class DryRun:
         self.algorithm = Algorithm(
             percentage_of_nodes_to_score=self.config.percentage_of_nodes_to_score,
             tie_break=tie_break,
-            detail=detail,
+            explain=Explainer().explain if detail else score_alone,
         )
         for obj in objects:
             self._add(obj)
@@ -174,35 +172,7 @@ class DryRun:
             self._pods[pod.key] = attempt.assumed
             del self._waiting[pod.key]
             self._nominator.delete(pod.uid)
-            self._complete(framework, attempt, pod)
         return attempt
-
-    def _complete(self, framework: Framework, attempt: Attempt, pod: PodInfo) -> None:
-        """Add what a live cycle saves itself: the scores of a node that was alone in question."""
-        decision = attempt.decision
-        if decision.score is not None:
-            return
-        assert attempt.assumed is not None, "only a pod that got a node has a score"
-        self.cache.forget_pod(attempt.assumed)
-        try:
-            board = self._score_alone(framework, pod, decision.node)
-        except PluginFailed:
-            # Live it is not even asked.
-            return
-        finally:
-            self.cache.assume_pod(attempt.assumed)
-        decision.score = int(board.total[0])
-        if self.detail:
-            scores, totals = describe_scores(self.table, board)
-            decision.detail = Detail([decision.node], scores=scores, totals=totals)
-
-    def _score_alone(self, framework: Framework, pod: PodInfo, node: str) -> ScoreBoard:
-        cycle = Cycle(framework.handle)
-        self.table.refresh(self.cache)
-        framework.pre_filter(cycle, pod)
-        answers = framework.local_answers(cycle, pod)
-        rows = np.array([self.table.row_of[node]], np.intp)
-        return framework.score(cycle, pod, Feasible(answers.passed, answers, []), rows)
 
     def _make_room(self, pod: PodInfo, node: str, victims: Iterable[PodInfo]) -> PodInfo:
         """The victims go, less important pods lose their promise of the node, the pod gets it."""

@@ -68,6 +68,7 @@ class Failure(Struct, frozen=True):
             message=status.message if status.is_rejected else "",
             error="" if status.is_rejected else status.message,
             unschedulable_plugins=tuple(plugins),
+            explanation=attempt.decision.explanation,
         )
         pending = plugins if status.code == Code.PENDING else frozenset()
         return cls(status, decision, Nominate(""), plugins, pending)

@@ -75,7 +75,7 @@ def schedule_one(
             search = yield from algorithm.search(framework, cycle, pod)
         _describe(decision, search)
         if algorithm.explain is not None:
-            algorithm.explain(framework, cycle, pod, search)
+            algorithm.explain(framework, cycle, pod, search, decision)
         if search.row < 0:
             return (yield from _fits_nowhere(framework, algorithm, pod, (cycle, decision), search))
         decision.node = table.names[search.row]
@@ -109,7 +109,6 @@ def _describe(decision: Decision, search: Search) -> None:
     decision.feasible_count = search.feasible_count
     decision.evaluated_count = search.evaluated_count
     decision.score = search.score
-    decision.detail = search.detail
     diagnosis = search.diagnosis
     if diagnosis is not None:
         decision.unschedulable_plugins = tuple(sorted(diagnosis.unschedulable_plugins))

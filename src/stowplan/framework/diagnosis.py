@@ -249,6 +249,7 @@ class Diagnoses:
         if not found.verdicts and found.candidates is None and found.absent is None:
             self._count_on(table, found.answers, diagnosis)
         diagnosis.add_plugins()
+        diagnosis.unschedulable_plugins |= found.rejected_by
         diagnosis.pending_plugins |= found.pending
         return diagnosis
 

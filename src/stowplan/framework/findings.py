@@ -33,6 +33,9 @@ class Feasible(Struct):
     absent: Status | None = None
     pending: set[str] = field(default_factory=set)
     """Plugins that answered Pending for some node."""
+    rejected_by: set[str] = field(default_factory=set)
+    """Whoever turned nodes down without a status for each: PreFilters that narrowed the search,
+    extenders."""
 
     def rows(self) -> Rows:
         if self.mask is self.answers.passed:

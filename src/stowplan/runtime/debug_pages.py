@@ -17,9 +17,9 @@ import msgspec
 
 from stowplan.core.debugger import dump_node, latest_first
 from stowplan.core.decision import Decision
+from stowplan.core.explanation import Explanation
 from stowplan.core.machine import Machine
 from stowplan.queue import QueuedPod
-from stowplan.runtime.explanations import Explanation, Explanations
 
 _FEASIBLE, _REJECTED = "FEASIBLE NODE", "REJECTED NODE"
 _SCORE_WIDTH = 5
@@ -108,12 +108,12 @@ def cache_page(machine: Machine, names: Sequence[str] = ()) -> Page | None:
 # -- /debug/decisions -----------------------------------------------------------------------
 
 
-def decision_page(machine: Machine, explanations: Explanations, key: str) -> Page | None:
+def decision_page(machine: Machine, key: str) -> Page | None:
     """The last decision on this pod; None if none is remembered."""
     decision = machine.decision_of(key)
     if decision is None:
         return None
-    found = explanations.of(key)
+    found = decision.explanation
     data = _decision_data(decision)
     if found is None:
         why = "\nwhat plugins said of each node was not kept: too many decisions at once\n"
@@ -168,7 +168,7 @@ def _score_lines(found: Explanation, chosen: str) -> Iterator[str]:
     name_width = max(len(_FEASIBLE), found.name_width)
     titles = "  ".join(f"{plugin:>{width}}" for plugin, width in widths.items())
     yield f"\n{_FEASIBLE:<{name_width}}  {'TOTAL':>{_SCORE_WIDTH}}  {titles}".rstrip() + "\n"
-    for name, scores in found.feasible(chosen):
+    for name, scores in found.ranked(chosen):
         total = sum(scores.values()) if scores else "-"
         cells = "  ".join(f"{scores[plugin]:>{width}}" for plugin, width in widths.items())
         yield f"{name:<{name_width}}  {total:>{_SCORE_WIDTH}}  {cells}".rstrip() + "\n"
@@ -188,7 +188,7 @@ def _decision_pieces(data: dict[str, Any], found: Explanation) -> Iterator[str]:
         {"node": name, "total": sum(scores.values()), "scores": scores}
         if scores
         else {"node": name}
-        for name, scores in found.feasible(data.get("node", ""))
+        for name, scores in found.ranked(data.get("node", ""))
     )
     rejected = (
         {

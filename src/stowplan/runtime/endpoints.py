@@ -152,7 +152,7 @@ class Endpoints:
         namespace, _, name = key.partition("/")
         if not namespace or not name or "/" in name:
             return Reply(404, "ask for /debug/decisions/NAMESPACE/POD\n")
-        page = decision_page(self._surface.machine, self._explanations, key)
+        page = decision_page(self._surface.machine, key)
         if page is None:
             return Reply(404, f"no decision on pod {key} is remembered\n")
         return _shown(ask, page)

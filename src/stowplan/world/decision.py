@@ -8,7 +8,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from stowplan.core.decision import Decision as CoreDecision
-from stowplan.core.decision import Detail
+from stowplan.core.explanation import Explanation
 from stowplan.world.history import Entry, History
 from stowplan.world.table import Table, text_column
 
@@ -20,17 +20,17 @@ class Decision:
     first.
     """
 
-    __slots__ = ("_brief", "_detail", "_entry", "_history")
+    __slots__ = ("_brief", "_entry", "_explanation", "_history")
 
-    def __init__(self, brief: CoreDecision, detail: Detail | None = None) -> None:
+    def __init__(self, brief: CoreDecision, explanation: Explanation | None = None) -> None:
         self._brief = brief
-        self._detail = detail
+        self._explanation = explanation
         self._entry: Entry | None = None
         self._history: History | None = None
 
     @classmethod
     def of(cls, entry: Entry, history: History) -> Decision:
-        decision = cls(entry.decision, history.detail_of(entry))
+        decision = cls(entry.decision, history.explanation_of(entry))
         decision._entry, decision._history = entry, history
         return decision
 
@@ -104,35 +104,34 @@ class Decision:
     @property
     def has_detail(self) -> bool:
         """Whether `scores`, `rejected` and `feasible` are still known."""
-        return self._detail is not None
+        return self._explanation is not None
 
     @property
     def scores(self) -> Table:
         """Nodes by plugins, weighted, and `total`; without rows when nothing was compared."""
-        detail = self._detail or Detail()
-        scores = detail.scores
-        columns = {**scores.columns, "total": detail.totals.column} if len(scores) else {}
-        return Table("node", scores.nodes, columns)
+        told = self._explanation
+        if told is None or not told.scores:
+            return Table("node", [], {})
+        return Table("node", told.feasible, {**told.scores, "total": told.totals()})
 
     @property
     def rejected(self) -> Table:
         """Per node that was turned down: plugin, code, reasons."""
-        rejected = (self._detail or Detail()).rejected
-        statuses = list(rejected.values())
+        found = [] if self._explanation is None else list(self._explanation.rejected())
         return Table(
             "node",
-            list(rejected),
+            [name for name, _ in found],
             {
-                "plugin": text_column([status["plugin"] for status in statuses]),
-                "code": text_column([status["code"] for status in statuses]),
-                "reasons": text_column([tuple(status["reasons"]) for status in statuses]),
+                "plugin": text_column([status.plugin for _, status in found]),
+                "code": text_column([status.code.label for _, status in found]),
+                "reasons": text_column([tuple(status.reasons) for _, status in found]),
             },
         )
 
     @property
     def feasible(self) -> list[str]:
         """The nodes that passed every filter."""
-        return list((self._detail or Detail()).feasible)
+        return [] if self._explanation is None else self._explanation.feasible
 
     @property
     def history(self) -> list[Decision]:
@@ -143,7 +142,7 @@ class Decision:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, as `stowplan dry-run -o json` prints it."""
-        return replace(self._brief, detail=self._detail).to_dict()
+        return replace(self._brief, explanation=self._explanation).to_dict()
 
     def __bool__(self) -> bool:
         return bool(self._brief.node)

@@ -15,6 +15,7 @@ from stowplan.apiserver.kubelet import Kubelet
 from stowplan.apiserver.store import Store
 from stowplan.clock import Clock, RealClock, VirtualClock
 from stowplan.core.attempts import AttemptLog
+from stowplan.core.explanation import Explainer, score_alone
 from stowplan.errors import StowplanError
 from stowplan.runtime.driver import Driver
 from stowplan.runtime.embedded import Timers, connect_scheduler
@@ -54,7 +55,7 @@ class Engine:
             registry=setup.registry,
             tie_break=setup.tie_break,
         )
-        driver.machine.algorithm.detail = setup.detail
+        driver.machine.algorithm.explain = Explainer().explain if setup.detail else score_alone
         return driver
 
     def _workers(self) -> tuple[Controllers, Kubelet]:

@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from stowplan.core.attempts import Bound
-from stowplan.core.decision import Decision, Detail
+from stowplan.core.decision import Decision
+from stowplan.core.explanation import Explanation
 from stowplan.framework.status import Status
 from stowplan.queue import QueuedPod
 
@@ -23,11 +24,8 @@ PODS_MAX = 100_000
 PER_POD_MAX = 10
 """Decisions kept per pod: the first one and the last nine."""
 
-DETAIL_CELLS_MAX = 16 * 2**20
-"""Cells of all details that are kept: about 64 MiB of scores."""
-
-_CELLS_PER_REJECTION = 4
-"""A node that was turned down takes about as much room as so many scores."""
+BYTES_MAX = 64 * 2**20
+"""For what every plugin said about every node, of all decisions together."""
 
 
 class Entry(Struct, frozen=True, eq=False, gc=False):
@@ -42,8 +40,9 @@ class Entry(Struct, frozen=True, eq=False, gc=False):
 class History:
     def __init__(self) -> None:
         self._entries: OrderedDict[str, tuple[Entry, ...]] = OrderedDict()
-        self._details: OrderedDict[int, tuple[Entry, Detail, int]] = OrderedDict()
-        self._cells = 0
+        self._explained: OrderedDict[int, tuple[Entry, Explanation]] = OrderedDict()
+        """By the `id` of the entry, which it holds."""
+        self._byte_count = 0
         self.count = 0
         """Decisions made so far, those forgotten included."""
 
@@ -55,40 +54,38 @@ class History:
         """The pods that have decisions, those decided last at the end."""
         return list(self._entries)
 
-    def detail_of(self, entry: Entry) -> Detail | None:
-        found = self._details.get(id(entry))
+    def explanation_of(self, entry: Entry) -> Explanation | None:
+        found = self._explained.get(id(entry))
         return None if found is None else found[1]
 
     def fork(self) -> History:
         """Another one that goes on from here; decisions are shared, they never change."""
         fork = History()
         fork._entries = self._entries.copy()
-        fork._details = self._details.copy()
-        fork._cells, fork.count = self._cells, self.count
+        fork._explained = self._explained.copy()
+        fork._byte_count, fork.count = self._byte_count, self.count
         return fork
 
     def _add(self, queued: QueuedPod, decision: Decision, now_s: float) -> None:
-        detail, decision.detail = decision.detail, None
+        explanation, decision.explanation = decision.explanation, None
         entry = Entry(decision, now_s, queued.attempts)
         self.count += 1
         known = self._entries.get(decision.pod, ())
         if len(known) >= PER_POD_MAX:
-            known = (known[0], *known[2 - PER_POD_MAX :]) if PER_POD_MAX > 2 else known[:1]
+            known = (known[0], *known[2 - PER_POD_MAX :])
         self._entries[decision.pod] = (*known, entry)
         self._entries.move_to_end(decision.pod)
         if len(self._entries) > PODS_MAX:
             self._entries.popitem(last=False)
-        if detail is not None:
-            self._keep_detail(entry, detail)
+        if explanation is not None:
+            self._keep(entry, explanation)
 
-    def _keep_detail(self, entry: Entry, detail: Detail) -> None:
-        columns = len(detail.scores.columns) + 1
-        cells = len(detail.scores) * columns + _CELLS_PER_REJECTION * len(detail.rejected)
-        self._details[id(entry)] = (entry, detail, cells)
-        self._cells += cells
-        while self._cells > DETAIL_CELLS_MAX and len(self._details) > 1:
-            _, (_, _, freed) = self._details.popitem(last=False)
-            self._cells -= freed
+    def _keep(self, entry: Entry, explanation: Explanation) -> None:
+        self._explained[id(entry)] = (entry, explanation)
+        self._byte_count += explanation.byte_count
+        while self._byte_count > BYTES_MAX and len(self._explained) > 1:
+            _, (_, oldest) = self._explained.popitem(last=False)
+            self._byte_count -= oldest.byte_count
 
     # -- told by the machine ----------------------------------------------------------------
 
