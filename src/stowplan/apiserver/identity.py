@@ -31,6 +31,9 @@ class Identity:
         self._second = -1
         self._text = ""
 
+    def fork(self, clock: Clock) -> Identity:
+        return Identity(clock, self._seed)
+
     def uid(self, version: str) -> str:
         return self._uid_prefix + version.zfill(12)
 

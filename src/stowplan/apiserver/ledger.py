@@ -61,6 +61,12 @@ class Table:
         self.rests: dict[tuple[str, str], Rest] = {}
         self.hub = WatchHub(kind, version=version, history_max=history_max)
 
+    def take_over(self, other: Table) -> None:
+        """Hold what the other holds."""
+        for namespace, names in other.objects.items():
+            self.objects[namespace] = names.copy()
+        self.rests = other.rests.copy()
+
     def find(self, namespace: str, name: str) -> KubeObject | None:
         return self.objects.get(namespace, NOBODY).get(name)
 
@@ -130,6 +136,15 @@ class Ledger:
         """A reader had the open batch committed half-way, and that failed."""
         self._outbox: deque[tuple[WatchHub, list[Change]]] = deque()
         self._delivering = False
+
+    def fork(self) -> Ledger:
+        """The same objects at the same version, in memory; nobody watches."""
+        assert not (self.depth or self._pending), "a batch is open"
+        fork = Ledger(version=self.version, history_max=1)
+        fork.owners = self.owners.fork()
+        for struct, table in self.tables.items():
+            fork.tables[struct].take_over(table)
+        return fork
 
     def next_version(self) -> str:
         """The version of the next write; raises once writes are refused."""

@@ -50,11 +50,32 @@ class Store:
     ) -> None:
         """`create_namespaces`: one that is missing is made, instead of refused with a 404."""
         version = 0 if journal is None else journal.version
-        self._ledger = Ledger(journal=journal, version=version, history_max=history_max)
+        ledger = Ledger(journal=journal, version=version, history_max=history_max)
+        identity = Identity(clock, seed if journal is None else journal.seed)
+        self._open(Writer(ledger, identity, create_namespaces=create_namespaces))
+        if journal is not None:
+            for kind, thing, rest in journal.load():
+                self._ledger.restore(kind, thing, rest)
+        if self._ledger.version == 0:
+            with self._ledger.batch():
+                self._ledger.note_unanswered()
+                for thing in first_objects():
+                    self._writer.create(Create(KIND_BY_STRUCT[type(thing)], "", thing))
+        else:
+            self._writer.resume()
+
+    def fork(self, clock: Clock) -> Store:
+        """Another store with the same objects, which goes its own way; without journal, without
+        history, and nobody watches it yet."""
+        fork = Store.__new__(Store)
+        fork._open(self._writer.fork(clock))
+        return fork
+
+    def _open(self, writer: Writer) -> None:
+        self._writer = writer
+        self._ledger = writer.ledger
         self._old = self._ledger.version
         """How far the store was when the history was last looked through."""
-        identity = Identity(clock, seed if journal is None else journal.seed)
-        self._writer = Writer(self._ledger, identity, create_namespaces=create_namespaces)
         self._handlers: dict[type, Callable[[Any], KubeObject | None]] = {
             Get: self._get,
             Create: self._writer.create,
@@ -72,16 +93,6 @@ class Store:
             Bind: self._writer.binder.bind_all,
         }
         """For many requests of one type."""
-        if journal is not None:
-            for kind, thing, rest in journal.load():
-                self._ledger.restore(kind, thing, rest)
-        if self._ledger.version == 0:
-            with self._ledger.batch():
-                self._ledger.note_unanswered()
-                for thing in first_objects():
-                    self._writer.create(Create(KIND_BY_STRUCT[type(thing)], "", thing))
-        else:
-            self._writer.resume()
 
     @property
     def resource_version(self) -> str:

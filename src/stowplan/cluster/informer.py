@@ -65,6 +65,13 @@ class Informer:
     def start(self) -> None:
         self._reflector.start()
 
+    def resume(self, other: Informer, resource_version: str) -> None:
+        """Go on where another one is: on a fork of its cluster, made at this version."""
+        for namespace, names in other._objects.items():
+            self._objects[namespace] = names.copy()
+        self._version, self.synced = other._version, other.synced
+        self._reflector.resume(resource_version)
+
     def stop(self) -> None:
         self._reflector.stop()
 
