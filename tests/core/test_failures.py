@@ -234,7 +234,7 @@ def test_the_first_failure_in_a_group_stops_the_others() -> None:
 
     assert cluster.condition("web").message == 'running PreBind plugin "Failing": disk on fire'
     assert ended == []
-    assert cluster.machine.in_pre_bind == {}
+    assert cluster.machine.bindings.in_pre_bind == {}
 
 
 @pytest.mark.parametrize(

@@ -177,7 +177,7 @@ def settled(machine: Machine) -> None:
     assert list(machine.queue.places()) == []
     assert not machine.queue.nominator
     assert len(machine.waiting) == machine.binding_count == machine.stepper.timer_count == 0
-    assert machine.in_pre_bind == {}
+    assert machine.bindings.in_pre_bind == {}
     assert machine.stepper.effects == []
     assert len(machine.table.pods) == 0
     assert all(info.requested["cpu"] == 0 for info in machine.cache.nodes.values())

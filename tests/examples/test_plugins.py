@@ -21,7 +21,7 @@ from stowplan.core.decision import Decision
 from stowplan.core.dry_run import DryRun
 from stowplan.errors import ConfigError
 from stowplan.framework import Action, Cycle, Hint, NodeInfo, PodInfo, Resource, Status
-from stowplan.objects import KubeObject
+from stowplan.objects.base import KubeObject
 from stowplan.objects.manifests import read_manifests
 from stowplan.offline import build_cluster
 from stowplan.plugins import IN_TREE

@@ -24,11 +24,15 @@ from stowplan.framework.status import SKIP
 from stowplan.objects.pod import Pod
 from stowplan.objects.workloads import Namespace, Service
 from stowplan.plugins import pod_topology_spread
-from stowplan.plugins._shared import affinity_filtering, affinity_scoring, kept_columns
+from stowplan.plugins._shared import kept_columns
 from stowplan.plugins._shared.kept_columns import KeptColumns
-from stowplan.plugins._shared.row_classes import RowClasses
-from stowplan.plugins.inter_pod_affinity import InterPodAffinity
+from stowplan.plugins.inter_pod_affinity import (
+    InterPodAffinity,
+    affinity_filtering,
+    affinity_scoring,
+)
 from stowplan.plugins.pod_topology_spread import PodTopologySpread
+from stowplan.plugins.pod_topology_spread.row_classes import RowClasses
 from stowplan.state.pod_info import PodInfo
 from tests.builders import World, node, pod
 

@@ -21,9 +21,9 @@ from stowplan.objects.node import Node
 from stowplan.objects.pod import Pod, TopologySpreadConstraint
 from stowplan.objects.taints import first_untolerated
 from stowplan.objects.workloads import ReplicaSet, ReplicationController, Service, StatefulSet
-from stowplan.plugins._shared.default_selector import DefaultSelectors
-from stowplan.plugins._shared.spread_constraint import Constraint, parse_constraints
 from stowplan.plugins.pod_topology_spread import MISSING_LABEL, NOT_MATCHED, PodTopologySpread
+from stowplan.plugins.pod_topology_spread.default_selector import DefaultSelectors
+from stowplan.plugins.pod_topology_spread.spread_constraint import Constraint, parse_constraints
 from stowplan.state.node_info import NodeInfo
 from stowplan.state.pod_info import PodInfo
 from tests.builders import World, info, node, pod

@@ -13,7 +13,7 @@ from stowplan.core.dry_run import DryRun
 from stowplan.framework.cycle import Cycle
 from stowplan.framework.status import Status, unschedulable
 from stowplan.objects.pod import Pod
-from stowplan.plugins._shared.victims import (
+from stowplan.plugins.default_preemption.victims import (
     Candidate,
     Refusal,
     importance,

@@ -234,6 +234,22 @@ def test_the_queue_shows_who_waits_where_and_because_of_whom() -> None:
     assert ["default/large", "unschedulable", "7", "1", "2s", "NodeResourcesFit"] in lines
 
 
+def test_the_queue_shows_who_lets_others_go_first() -> None:
+    port = Port()
+    port.served.driver.active = False
+    port.served.add(pod("large"), pod("web", namespace="shop"))
+    port.served.machine.queue.owe("default/large", 2.0)
+
+    data = port.json("/debug/queue")
+    text = port.text("/debug/queue")
+
+    assert data["counts"]["held back"] == 1
+    held = {entry["pod"]: entry.get("heldBackSeconds") for entry in data["pods"]}
+    assert held == {"default/large": 18.0, "shop/web": None}
+    because = "an attempt at default/large took 2.00 s"
+    assert f"namespace default lets others go first for 18.0 s: {because}\n" in text
+
+
 def test_the_cache_shows_nodes_and_their_pods() -> None:
     port = Port(node("n1", cpu="4"), node("n2"), pod("web", cpu="1", node="n1"))
 

@@ -294,7 +294,7 @@ def test_a_change_of_zone_alone_does_not_reorder_the_nodes() -> None:
 CORRUPTIONS = {
     "a sum": lambda t: t._requested["cpu"].__setitem__(3, 7),
     "a dead row": lambda t: t._columns["alive"].__setitem__(2, False),
-    "a label": lambda t: t._labels[ZONE]._ids.__setitem__(1, 2),
+    "a label": lambda t: t._labels.find(ZONE)._ids.__setitem__(1, 2),
     "a pod's row": lambda t: t.pods._rows.__setitem__(0, 9),
     "a lost node": lambda t: t.row_of.pop("n-4"),
     "a taint list": lambda t: t._columns["taint_list"].__setitem__(0, t._taint_list((TAINT,))),

@@ -22,7 +22,8 @@ from stowplan.framework import (
     unresolvable,
     verdict_of,
 )
-from stowplan.objects import Node, Pod
+from stowplan.objects.node import Node
+from stowplan.objects.pod import Pod
 
 TEAM = "example.com/team"
 OTHER_TEAM = "node(s) belonged to another team"

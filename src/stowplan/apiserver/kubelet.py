@@ -26,15 +26,13 @@ from stowplan.cluster.port import Answer, Cluster, Delete, Patch
 from stowplan.objects.base import KubeObject
 from stowplan.objects.changes import Added, Change, Deleted, Updated
 from stowplan.objects.kinds import NODE, POD
-from stowplan.objects.pod import Pod
+from stowplan.objects.pod import ENDED_PHASES, Pod
 from stowplan.objects.times import format_time, parse_time
 
 PODS_PER_TURN = 64
 JOB_RUN_S = 1.0
 RUN_SECONDS = "stowplan/run-seconds"
 EXIT_CODE = "stowplan/exit-code"
-
-_FINISHED = frozenset({"Succeeded", "Failed"})
 
 
 class Kubelet:
@@ -77,6 +75,14 @@ class Kubelet:
         self._nodes.start()
         self._pods.start()
 
+    def resume(self, other: Kubelet, resource_version: str) -> None:
+        """Go on where another one is: on a fork of its cluster, made at this version."""
+        self._nodes.resume(other._nodes, resource_version)
+        self._pods.resume(other._pods, resource_version)
+        self._ends_s, self._todo = other._ends_s.copy(), other._todo.copy()
+        self._homeless = {node: pods.copy() for node, pods in other._homeless.items()}
+        self._turn_asked = other._turn_asked
+
     def stop(self) -> None:
         self._stopped = True
         self._nodes.stop()
@@ -104,7 +110,7 @@ class Kubelet:
         if not node or (self._is_copy and not self._pods.synced):
             return
         ends = obj.metadata.deletion_timestamp is not None
-        starts = obj.status.phase not in _FINISHED and obj.status.start_time is None
+        starts = obj.status.phase not in ENDED_PHASES and obj.status.start_time is None
         if self._nodes.get(node) is None and (ends or starts):
             self._homeless.setdefault(node, {})[obj.uid] = obj
         elif ends or starts:

@@ -6,9 +6,10 @@ import asyncio
 import os
 import resource
 import secrets
-import signal
+import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from random import Random
 
@@ -16,6 +17,8 @@ import click
 
 from stowplan.apiserver.http import Api, Authenticator, HttpServer
 from stowplan.apiserver.http.auth import User
+from stowplan.apiserver.http.documents import health
+from stowplan.apiserver.http.stand_in import StandIn
 from stowplan.apiserver.journal import SqliteJournal
 from stowplan.apiserver.store import Store
 from stowplan.cli._up_cluster import LocalCluster, Parts, Scheduling
@@ -25,8 +28,12 @@ from stowplan.clock import RealClock
 from stowplan.config import load_config
 from stowplan.core.profiles import check_config
 from stowplan.runtime.extender_client import HttpExtenderClient
+from stowplan.runtime.guard import BEAT_S
+from stowplan.runtime.heartbeat import Heartbeat
 from stowplan.runtime.log import Bridge, Log
 from stowplan.runtime.plugins_path import load_registry
+from stowplan.runtime.supervision import Supervision
+from stowplan.runtime.upkeep import post_to
 
 STOP_MAX_S = 5.0
 """For decisions on their way when the process is asked to stop."""
@@ -55,7 +62,8 @@ async def serve(settings: Settings) -> None:
     if settings.kubeconfig is not None:
         check_replaceable(settings.kubeconfig)
     clock = RealClock()
-    Bridge(Log(clock)).install()
+    log = Log(clock)
+    Bridge(log).install()
     _allow_connections()
     seed = secrets.randbits(32)
     extenders = HttpExtenderClient(os.environ)
@@ -69,7 +77,17 @@ async def serve(settings: Settings) -> None:
             call_later=asyncio.get_running_loop().call_later,
             random=Random(seed),
         )
-        await _serve(settings, cluster, clock)
+        asked_to_stop = asyncio.Event()
+        supervision = Supervision(
+            machine=lambda: cluster.scheduler.machine if cluster.scheduler is not None else None,
+            on_stop=asked_to_stop.set,
+            log=log,
+            # Whoever asks for health is to be answered within a second.
+            ask_every_s=BEAT_S,
+            heartbeat=Heartbeat(),
+        )
+        with supervision:
+            await _serve(settings, cluster, clock, supervision, asked_to_stop)
     finally:
         await extenders.close()
         if journal is not None:
@@ -91,8 +109,13 @@ def _scheduling(path: Path | None, extenders: HttpExtenderClient) -> Scheduling:
     return Scheduling(config, registry, extenders)
 
 
-async def _serve(settings: Settings, cluster: LocalCluster, clock: RealClock) -> None:
-    asked_to_stop = _on_signal()
+async def _serve(
+    settings: Settings,
+    cluster: LocalCluster,
+    clock: RealClock,
+    supervision: Supervision,
+    asked_to_stop: asyncio.Event,
+) -> None:
     api = Api(
         cluster.grouped,
         clock=clock,
@@ -107,6 +130,13 @@ async def _serve(settings: Settings, cluster: LocalCluster, clock: RealClock) ->
     context = None if pair is None else server_context(pair)
     server = HttpServer(api, host=settings.host, port=settings.port, ssl_context=context)
     await server.start()
+    stand_in = StandIn(
+        server.sockets(),
+        partial(health, is_ready=lambda: cluster.ready),
+        partial(_hand_over, asyncio.get_running_loop(), server),
+        context,
+    )
+    supervision.on_beat.append(lambda: stand_in.look(supervision.guard.silent_s))
     try:
         cluster.add_nodes(settings.nodes)
         cluster.start()
@@ -119,15 +149,15 @@ async def _serve(settings: Settings, cluster: LocalCluster, clock: RealClock) ->
         await _stop(cluster)
     finally:
         cluster.close()
+        supervision.on_beat.clear()
+        supervision.upkeep.post(stand_in.close)
         await server.stop()
 
 
-def _on_signal() -> asyncio.Event:
-    asked = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, asked.set)
-    return asked
+def _hand_over(
+    loop: asyncio.AbstractEventLoop, server: HttpServer, connection: socket.socket
+) -> None:
+    post_to(loop, partial(server.adopt, connection))
 
 
 async def _stop(cluster: LocalCluster) -> None:

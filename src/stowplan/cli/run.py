@@ -66,7 +66,8 @@ def run(ctx: click.Context, /, **flags: Any) -> None:
     queue to the log, SIGTERM stops in good order.
 
     Exit code: 0 when asked to stop; 1 when the lease was lost; 2 when the configuration or a flag
-    is wrong; 3 when the API server cannot be reached or refuses us.
+    is wrong; 3 when the API server cannot be reached or refuses us; 70 when the scheduler failed;
+    124 when a decision took longer than --decision-timeout.
     """
     if flags["arguments"]:
         raise click.UsageError(f"run takes no arguments, but got {' '.join(flags['arguments'])}")
@@ -101,6 +102,7 @@ def _options(ctx: click.Context, flags: dict[str, Any]) -> RunOptions:
         startup_timeout_s=flags["startup_timeout"].seconds,
         shutdown_grace_s=flags["shutdown_grace"].seconds,
         unschedulable_max_s=flags["pod_max_in_unschedulable_pods_duration"].seconds,
+        decision_timeout_s=flags["decision_timeout"].seconds,
         serving=_serving(flags),
         authentication_kubeconfig=flags["authentication_kubeconfig"],
         authorization_kubeconfig=flags["authorization_kubeconfig"],

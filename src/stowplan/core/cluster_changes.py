@@ -13,7 +13,7 @@ from stowplan.core.node_changes import NODE_ADD, NODE_DELETE, node_update_events
 from stowplan.framework.events import Action, ClusterEvent, Resource
 from stowplan.objects.base import KubeObject
 from stowplan.objects.node import Node
-from stowplan.objects.pod import Pod
+from stowplan.objects.pod import ENDED_PHASES, Pod
 from stowplan.objects.storage import (
     CSIDriver,
     CSINode,
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 _POD_ADD = ClusterEvent(Resource.ASSIGNED_POD, Action.ADD)
 _POD_DELETE = ClusterEvent(Resource.ASSIGNED_POD, Action.DELETE)
 
-_FINISHED = frozenset({"Succeeded", "Failed"})
 
 _RESOURCES: dict[type[KubeObject], str] = {
     PersistentVolume: Resource.PERSISTENT_VOLUME,
@@ -59,7 +58,7 @@ class ClusterChanges:
         for event in events:
             thing = event.object
             if isinstance(thing, Pod) and not thing.spec.node_name:
-                if thing.status.phase not in _FINISHED:
+                if thing.status.phase not in ENDED_PHASES:
                     info = PodInfo(thing)
                     pods[info.key] = info
                     if thing.spec.scheduler_name in frameworks and not is_assumed(info.uid):
@@ -74,7 +73,7 @@ class ClusterChanges:
 
     def _added(self, obj: KubeObject) -> None:
         if isinstance(obj, Pod):
-            if obj.status.phase not in _FINISHED:
+            if obj.status.phase not in ENDED_PHASES:
                 self._assigned(obj)
         elif isinstance(obj, Node):
             self._machine.cache.add_node(obj)
@@ -150,7 +149,7 @@ class ClusterChanges:
 
     def _pod_updated(self, old: Pod, new: Pod) -> None:
         machine = self._machine
-        if new.status.phase in _FINISHED:
+        if new.status.phase in ENDED_PHASES:
             # The informer's selector makes an end of the pod's work look like its deletion.
             self._pod_deleted(new)
         elif old.spec.node_name:

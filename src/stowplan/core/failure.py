@@ -102,6 +102,13 @@ class FailureHandler:
             patch_status(pod, change, machine.now_s, machine.random), lambda problem: None
         )
 
+    def binding_failed(
+        self, queued: QueuedPod, failed: BindFailed, attempt: Attempt, seconds: float
+    ) -> None:
+        machine, failure = self._machine, Failure.of_binding(failed, attempt)
+        machine.log.failed(queued, failure.decision, failure.status, machine.now_s, seconds)
+        self.handle(queued, failure)
+
     def prepare(self, framework: Framework, attempt: Attempt, pod: PodInfo) -> Preemption | None:
         """Hold the preemptor back, if this attempt decided on a preemption with work to do."""
         if attempt.nominate is None or not attempt.nominate.node:
@@ -116,7 +123,7 @@ class FailureHandler:
             attempt.nominate.node,
             victims,
             machine.waiting,
-            machine.in_pre_bind,
+            machine.bindings.in_pre_bind,
             machine.stepper,
             machine.random,
             self._record_victim,

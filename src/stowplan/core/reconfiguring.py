@@ -30,6 +30,7 @@ def carry_over(
             framework.tallies.update(old_frameworks[name].tallies)
     queue = machine.queue
     queue.metrics.go_on_from(old_queue.metrics)
+    queue.take_debts(old_queue)
     for queued in old_queue.waiting():
         if machine.is_ours(queued.info.pod):
             queue.adopt(queued)

@@ -15,6 +15,8 @@ from stowplan.objects.base import (
     Struct,
 )
 
+ENDED_PHASES = frozenset({"Succeeded", "Failed"})
+
 
 class ResourceRequirements(Struct, frozen=True):
     requests: Resources | None = None

@@ -7,6 +7,7 @@ object that comes twice.  Called by `stowplan.offline`.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -17,10 +18,10 @@ from msgspec.structs import replace
 
 from stowplan.errors import InputError
 from stowplan.objects.base import KubeObject
-from stowplan.objects.expand import is_workload, stable_uid
 from stowplan.objects.kinds import EVENT, KIND_BY_NAME, KINDS, LEASE, Kind
 from stowplan.objects.manifests import Manifest, check, decode, describe
 from stowplan.objects.pod import Pod, PodTemplate
+from stowplan.objects.workloads import Workload
 
 _IGNORED = (EVENT, LEASE)
 _READ = {kind.name: kind for kind in KINDS if kind not in _IGNORED}
@@ -58,7 +59,7 @@ def decode_all(manifests: Iterable[Manifest]) -> list[Given]:
         obj = decode(data, where)
         if obj is None or isinstance(obj, (EVENT.struct, LEASE.struct)):
             continue
-        _check_template(data, where)
+        _check_template(obj, f"{where}: {describe(data)}")
         given = Given(where, data, with_uid(obj), is_new=not obj.metadata.uid)
         known = found.setdefault((type(obj), obj.key), given)
         if known is not given:
@@ -68,11 +69,10 @@ def decode_all(manifests: Iterable[Manifest]) -> list[Given]:
     return list(found.values())
 
 
-def _check_template(data: dict[str, Any], where: str) -> None:
+def _check_template(obj: KubeObject, place: str) -> None:
     """Also of a workload that needs no more pods: what cannot be read is refused wherever it is."""
-    template = (data.get("spec") or {}).get("template") if is_workload(data) else None
-    if template is not None:
-        check(template, PodTemplate, f"{where}: {describe(data)}", below="spec.template")
+    if isinstance(obj, Workload) and obj.spec.template is not None:
+        check(obj.spec.template, PodTemplate, place, below="spec.template")
 
 
 def with_uid(obj: KubeObject) -> KubeObject:
@@ -80,6 +80,12 @@ def with_uid(obj: KubeObject) -> KubeObject:
         return obj
     uid = stable_uid(type(obj).__name__, obj.namespace, obj.name)
     return replace(obj, metadata=replace(obj.metadata, uid=uid))
+
+
+def stable_uid(*parts: str) -> str:
+    """A UID that depends on the parts alone."""
+    digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()
+    return f"{digest[:8]}-{digest[8:12]}-{digest[12:16]}-{digest[16:20]}-{digest[20:32]}"
 
 
 def _refuse_second(first: Given, second: Given) -> None:

@@ -3,6 +3,7 @@
 `SchedulingQueue` is the whole of it; start reading there.  `core` drives it.
 """
 
+from stowplan.queue.active import Debt, namespace_of
 from stowplan.queue.hints import EXTENDER, HintMap, PluginHint, Worth, build_hint_map
 from stowplan.queue.metrics import HINT_BUCKETS_S, Histogram, QueueMetrics
 from stowplan.queue.nominator import Nominator
@@ -13,6 +14,7 @@ from stowplan.queue.scheduling_queue import Place, ProfileQueueing, SchedulingQu
 __all__ = [
     "EXTENDER",
     "HINT_BUCKETS_S",
+    "Debt",
     "HintMap",
     "Histogram",
     "Nominator",
@@ -24,5 +26,6 @@ __all__ = [
     "SchedulingQueue",
     "Worth",
     "build_hint_map",
+    "namespace_of",
     "pod_update_events",
 ]

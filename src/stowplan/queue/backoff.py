@@ -44,6 +44,10 @@ class BackoffQueue:
     def __contains__(self, key: str) -> bool:
         return key in self._pods or key in self._errors
 
+    def take_over(self, other: BackoffQueue, copied: Callable[[QueuedPod], QueuedPod]) -> None:
+        self._pods.take_over(other._pods, copied)
+        self._errors.take_over(other._errors, copied)
+
     @property
     def entries(self) -> list[dict[str, Entry[QueuedPod]]]:
         return [self._pods.entries, self._errors.entries]

@@ -8,18 +8,18 @@ Called by `runtime.endpoints`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
 import msgspec
 
-from stowplan.core.debugger import dump_node, latest_first
+from stowplan.core.debugger import dump_node, latest_first, owing_lines
 from stowplan.core.decision import Decision
 from stowplan.core.explanation import Explanation
 from stowplan.core.machine import Machine
-from stowplan.queue import QueuedPod
+from stowplan.queue import Debt, QueuedPod, namespace_of
 
 _FEASIBLE, _REJECTED = "FEASIBLE NODE", "REJECTED NODE"
 _SCORE_WIDTH = 5
@@ -43,17 +43,24 @@ def queue_page(machine: Machine, now_s: float) -> Page:
     waiting, places = queue.waiting(), dict(queue.places())
     counts: dict[str, int] = dict(queue.pending_counts())
     counts["in flight"] = sum(place == "in flight" for place in places.values())
-    rows = (_queued(queued, places.get(queued.info.uid, ""), now_s) for queued in waiting)
+    if held_back_count := queue.held_back_count():
+        counts["held back"] = held_back_count
+    owing = queue.owing()
+    rows = (_queued(queued, places.get(queued.info.uid, ""), now_s, owing) for queued in waiting)
     summary = ", ".join(f"{count} {place}" for place, count in counts.items())
+    lines = owing_lines(machine)
     width = max((len(queued.info.key) for queued in waiting), default=0)
     return Page(
-        chain([f"{summary}\n"], _queue_lines(rows, width)),
+        chain([f"{summary}\n"], (f"{line}\n" for line in lines), _queue_lines(rows, width)),
         _json_pieces({"counts": counts}, "pods", rows),
     )
 
 
-def _queued(queued: QueuedPod, place: str, now_s: float) -> dict[str, Any]:
+def _queued(
+    queued: QueuedPod, place: str, now_s: float, owing: Mapping[str, Debt]
+) -> dict[str, Any]:
     ends_s = queued.backoff_expiration_s
+    debt = owing.get(namespace_of(queued.info.key)) if place == "active" else None
     data: dict[str, Any] = {
         "pod": queued.info.key,
         "queue": place,
@@ -63,6 +70,7 @@ def _queued(queued: QueuedPod, place: str, now_s: float) -> dict[str, Any]:
     }
     optional = {
         "backoffSeconds": round(ends_s - now_s, 3) if ends_s is not None and ends_s > now_s else 0,
+        "heldBackSeconds": round(debt.until_s - now_s, 3) if debt is not None else 0,
         "rejectedBy": sorted(queued.rejectors),
         "gatedBy": queued.gating_plugin,
         "gate": queued.gating_status.message if queued.gating_status is not None else "",

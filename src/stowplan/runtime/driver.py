@@ -30,6 +30,7 @@ from stowplan.core.messages import (
     Call,
     Effect,
     Event,
+    LongAttempt,
     Reconfigure,
     RecordEvent,
     ScheduleNext,
@@ -109,7 +110,10 @@ class Driver:
         recorder: EventRecorder,
         random: Random,
         extender_client: ExtenderClient | None = None,
+        is_fair: bool = False,
     ) -> None:
+        """`is_fair`: tell the machine of long attempts, so that others get their turn.  Time is
+        then real: equal seeds no longer give equal runs."""
         self.machine = machine
         self._cluster = cluster
         self._batch: Callable[[], AbstractContextManager[None]]
@@ -117,7 +121,7 @@ class Driver:
         self._call_all: _CallAll | None = getattr(cluster, "call_all", None)
         self._clock = clock
         self._call_later = call_later
-        self._recorder = recorder
+        self.recorder = recorder
         self._random = random
         self._extender_client = extender_client
         self._inbox: list[Event] = []
@@ -138,6 +142,8 @@ class Driver:
         self.on_handled: Callable[[Sequence[Event], float], None] | None = None
         """Told of everything that came in, events of one type together, and how many seconds it
         took to take them in."""
+        if is_fair:
+            machine.on_long_attempt = self._long_attempt
 
     # -- life -------------------------------------------------------------------------------
 
@@ -145,6 +151,17 @@ class Driver:
         for informer in self.informers.values():
             informer.start()
         self._ask_for_turn()
+
+    def resume(self, other: Driver, resource_version: str) -> None:
+        """Go on where another one is, whose machine and cluster ours are forks of.
+
+        Timers are not planned anew: whoever forks them does that.
+        """
+        for kind, informer in self.informers.items():
+            informer.resume(other.informers[kind], resource_version)
+        self._inbox = other._inbox[:]
+        self._turn_asked, self._tick_due_s = other._turn_asked, other._tick_due_s
+        self._active, self.caught_up = other._active, other.caught_up
 
     def stop(self) -> None:
         """Take no more pods.  What is being bound goes on; `busy` says until when."""
@@ -178,7 +195,7 @@ class Driver:
     @property
     def busy(self) -> bool:
         machine = self.machine
-        return bool(self._inbox or machine.binding_count or machine.in_pre_bind)
+        return bool(self._inbox or machine.binding_count or machine.bindings.in_pre_bind)
 
     # -- in ---------------------------------------------------------------------------------
 
@@ -194,6 +211,9 @@ class Driver:
             call_later=self._call_later,
             random=self._random,
         )
+
+    def _long_attempt(self, pod: str, seconds: float) -> None:
+        self._put(LongAttempt(pod, seconds))
 
     def _put(self, event: Event) -> None:
         self._put_all((event,))
@@ -253,7 +273,7 @@ class Driver:
             with self._batch():
                 self._carry_out(effects)
             cycles += CYCLES_PER_BATCH
-        self._recorder.flush(pressed=machine.binding_count > 0)
+        self.recorder.flush(pressed=machine.binding_count > 0)
         return cycles >= CYCLES_PER_TURN
 
     def _take_in(self) -> None:
@@ -303,7 +323,7 @@ class Driver:
                 calls = []
                 self._ask_extender(effect)
         if events:
-            self._recorder.record(events)
+            self.recorder.record(events)
         self._send(calls)
 
     def _send(self, calls: list[Call]) -> None:

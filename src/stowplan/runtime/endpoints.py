@@ -29,6 +29,9 @@ TEXT = "text/plain; charset=utf-8"
 JSON = "application/json"
 YAML = "application/yaml"
 
+HEALTH = ("/healthz", "/livez", "/readyz")
+SLIS = "/metrics/slis"
+
 _READ = frozenset({"GET", "HEAD"})
 
 
@@ -69,7 +72,7 @@ class Endpoints:
         self._pages: dict[str, Callable[[Question], Reply]] = {
             "/metrics": self._metrics,
             "/metrics/resources": self._resources,
-            "/metrics/slis": lambda ask: Reply(200, surface.health.slis(), CONTENT_TYPE),
+            SLIS: lambda ask: Reply(200, surface.health.slis(), CONTENT_TYPE),
             "/configz": self._configz,
             "/flagz": lambda ask: _negotiated(ask, "Flagz", flagz(surface.flags)),
             "/statusz": lambda ask: _negotiated(
@@ -82,8 +85,13 @@ class Endpoints:
         }
         self._other_methods = {"/metrics": {"DELETE"}, "/debug/flags/v": {"PUT"}}
 
+    @staticmethod
+    def is_about_scheduler(path: str) -> bool:
+        """Whether the answer is read from the scheduler; if not, it may be busy meanwhile."""
+        return not path.startswith(HEALTH) and path != SLIS
+
     def answer(self, ask: Question) -> Reply:
-        if ask.path.startswith(("/healthz", "/livez", "/readyz")):
+        if ask.path.startswith(HEALTH):
             return self._health(ask)
         page = self._pages.get(ask.path)
         if page is None and ask.path.startswith("/debug/decisions"):

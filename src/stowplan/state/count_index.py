@@ -7,18 +7,21 @@ it finds the counts without hashing anything, and makes them again if they were 
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Hashable
+from operator import attrgetter
+from typing import TYPE_CHECKING, Protocol, TypeVar
 from weakref import ref
 
 import numpy as np
 
 from stowplan.state.counts import CountColumn, DomainCounts, Domains
+from stowplan.state.label_column import LabelColumn
 from stowplan.state.pod_info import PodKind, kind_count
 from stowplan.state.pod_sorts import Place, PodSort, places_of
 from stowplan.state.row_set import ALL_NODES, Member, all_nodes
 
 if TYPE_CHECKING:
+    from stowplan.state.count_sums import SumQuery
     from stowplan.state.node_table import NodeTable
 
 _BYTES_MAX = 256 * 2**20
@@ -36,14 +39,17 @@ _COUNTS_PER_KIND = 16
 
 _DOMAINS_MAX = 512
 
+_used = attrgetter("used")
+
 
 class CountIndex:
     def __init__(self, table: NodeTable) -> None:
         self._table = table
         self._columns: dict[PodSort, CountColumn] = {}
         self._columns_at: dict[Place, dict[CountColumn, None]] = {}
-        self._domains: dict[tuple[str, Hashable], Domains] = {}
-        self._domain_counts: dict[tuple[PodSort, str, Hashable], DomainCounts] = {}
+        self._domains: dict[Domains, tuple[LabelColumn, Hashable]] = {}
+        self._domains_at: dict[LabelColumn, dict[Hashable, Domains]] = {}
+        self._domain_counts: dict[DomainCounts, None] = {}
         self._version = 0
         """Grows when columns were made or dropped."""
 
@@ -62,17 +68,14 @@ class CountIndex:
 
     def domain_counts(self, query: DomainQuery) -> DomainCounts:
         """Pods per value of a label, over the nodes of a row set."""
-        table = self._table
-        table.label(query.topology_key)
-        key = (query.sort, query.topology_key, query.rows_key)
-        found = self._domain_counts.get(key)
+        domains = self.domains_of(query)
+        found = domains.counted.get(query.sort)
         if found is None:
             if len(self._domain_counts) >= self._counts_max:
-                self._retire(_oldest(self._domain_counts, len(self._domain_counts) // 4))
-            domains = self._domains_of(query)
+                self._retire(_oldest(self._domain_counts))
             column = self.column(query.sort)
-            found = self._domain_counts[key] = DomainCounts(column, domains)
-            column.in_domains.append(found)
+            found = domains.counted[query.sort] = DomainCounts(column, domains)
+            self._domain_counts[found] = None
         found.refresh()
         return found
 
@@ -91,7 +94,7 @@ class CountIndex:
         return True
 
     def resize(self, size: int, capacity: int) -> None:
-        for domains in self._domains.values():
+        for domains in self._domains:
             domains.resize(capacity)
         for column in self._columns.values():
             column.resize(size, capacity)
@@ -105,9 +108,9 @@ class CountIndex:
         self._columns_at.clear()
         self._version += 1
 
-    def forget_label(self, key: str) -> None:
-        """The label's values are numbered anew."""
-        self._retire_domains([k for k in self._domains if k[0] == key])
+    def forget_label(self, label: LabelColumn) -> None:
+        """The column does not follow its label any more."""
+        self._retire_domains([*self._domains_at.get(label, {}).values()])
 
     @property
     def _counts_max(self) -> int:
@@ -142,20 +145,24 @@ class CountIndex:
             kept = kind.kept[self] = (self._version, counting)
         return kept[1]
 
-    def _domains_of(self, query: DomainQuery) -> Domains:
+    def domains_of(self, query: DomainQuery | SumQuery) -> Domains:
+        """Which node is in which domain."""
         table = self._table
-        key = (query.topology_key, query.rows_key)
-        domains = self._domains.get(key)
+        label, rows_key = table.label(query.topology_key), query.rows_key
+        domains = self._domains_at.get(label, {}).get(rows_key)
         if domains is None:
             if len(self._domains) >= _DOMAINS_MAX:
-                self._retire_domains(_oldest(self._domains, _DOMAINS_MAX // 4))
-            rows = table.row_set(query.rows_key, query.member)
-            domains = self._domains[key] = Domains(table, table.label(query.topology_key), rows)
+                self._retire_domains(_oldest(self._domains))
+            rows = table.row_set(rows_key, query.member)
+            domains = Domains(table, label, rows)
+            self._domains[domains] = (label, rows_key)
+            self._domains_at.setdefault(label, {})[rows_key] = domains
         return domains
 
     def _drop_columns(self) -> None:
-        for sort in _oldest(self._columns, len(self._columns) // 4):
-            column = self._columns.pop(sort)
+        for column in _oldest(self._columns.values()):
+            sort = column.sort
+            del self._columns[sort]
             column.retired = True
             for place in sort.places:
                 columns = self._columns_at[place]
@@ -163,22 +170,35 @@ class CountIndex:
                 if not columns:
                     del self._columns_at[place]
         self._version += 1
-        self._retire([k for k, d in self._domain_counts.items() if d.column.retired])
+        self._retire([counts for counts in self._domain_counts if counts.column.retired])
 
-    def _retire_domains(self, keys: list[tuple[str, Hashable]]) -> None:
-        gone = {id(self._domains.pop(key)) for key in keys}
-        if gone:
-            self._retire([k for k, d in self._domain_counts.items() if id(d.domains) in gone])
+    def _retire_domains(self, gone: list[Domains]) -> None:
+        for domains in gone:
+            label, rows_key = self._domains.pop(domains)
+            at = self._domains_at[label]
+            del at[rows_key]
+            if not at:
+                del self._domains_at[label]
+            self._retire([*domains.counted.values()])
 
-    def _retire(self, keys: Iterable[tuple[PodSort, str, Hashable]]) -> None:
-        for key in keys:
-            domain_counts = self._domain_counts.pop(key)
-            domain_counts.retired = True
-            domain_counts.column.in_domains.remove(domain_counts)
+    def _retire(self, gone: list[DomainCounts]) -> None:
+        for counts in gone:
+            del self._domain_counts[counts]
+            del counts.domains.counted[counts.column.sort]
+            counts.column.in_domains.pop(counts, None)
+            counts.retired = True
 
 
-def _oldest(counts: dict[Any, Any], amount: int) -> list[Any]:
-    return sorted(counts, key=lambda key: counts[key].used)[: max(1, amount)]
+class _Dated(Protocol):
+    used: int
+
+
+_Item = TypeVar("_Item", bound=_Dated)
+
+
+def _oldest(items: Collection[_Item]) -> list[_Item]:
+    """The quarter that nobody asked for the longest."""
+    return sorted(items, key=_used)[: max(1, len(items) // 4)]
 
 
 class CountQuery:

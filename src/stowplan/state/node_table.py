@@ -27,9 +27,10 @@ from stowplan.state.count_index import CountIndex
 from stowplan.state.image_columns import ImageColumns
 from stowplan.state.images import ImageTable
 from stowplan.state.label_column import LabelColumn
+from stowplan.state.label_columns import LabelColumns
 from stowplan.state.node_info import NodeInfo
 from stowplan.state.node_tree import NodeTree
-from stowplan.state.pod_info import PodInfo
+from stowplan.state.pod_info import NO_LABELS, PodInfo
 from stowplan.state.pod_sorts import TERM_SORTS
 from stowplan.state.pod_table import PodTable
 from stowplan.state.port_columns import PortColumns
@@ -50,9 +51,6 @@ _LOG_MAX = 4096
 
 _ROW_SETS_MAX = 1024
 """Row sets kept; the oldest goes first."""
-
-_LABELS_MAX = 256
-"""Label columns kept; the oldest goes first."""
 
 _LISTS_MAX = 128
 """Taint lists (and feature lists) kept beside two for each node; beyond, those in use are
@@ -94,7 +92,7 @@ class NodeTable:
         self._requested_cells: dict[str, memoryview] = {}
         self._allocatable: dict[str, Ints] = {}
         self._requested: dict[str, Ints] = {}
-        self._labels: dict[str, LabelColumn] = {}
+        self._labels = LabelColumns(self.counts.forget_label)
         self._row_sets: dict[Hashable, RowSet] = {}
         self.ports = PortColumns()
         self.images = ImageColumns()
@@ -130,7 +128,7 @@ class NodeTable:
         fork._columns = {name: column.copy() for name, column in self._columns.items()}
         fork._allocatable = {name: column.copy() for name, column in self._allocatable.items()}
         fork._requested = {name: column.copy() for name, column in self._requested.items()}
-        fork._labels = {key: column.fork() for key, column in self._labels.items()}
+        fork._labels = self._labels.fork(fork.counts.forget_label)
         fork.ports, fork.images = self.ports.fork(), self.images.fork()
         fork._image_versions = self._image_versions[:]
         fork._order, fork._order_version = self._order, self._order_version
@@ -215,21 +213,20 @@ class NodeTable:
         return info
 
     def label(self, key: str) -> LabelColumn:
-        column = self._labels.get(key)
-        if column is None or column.is_worn:
-            column = LabelColumn(key, self.capacity)
-            column.resize(self.size, self.capacity)
-            for row, info in enumerate(self.infos):
-                if info is not None:
-                    column.set(row, info.labels.get(key))
-            column.version = self.node_version
-            self._labels[key] = column
-            self.counts.forget_label(key)
-            if len(self._labels) > _LABELS_MAX:
-                oldest = next(iter(self._labels))
-                del self._labels[oldest]
-                self.counts.forget_label(oldest)
+        column = self._labels.find(key)
+        if column is None:
+            labels = [None if info is None else info.labels for info in self.infos]
+            column = self._labels.make(key, labels, self.size, self.capacity)
         return column
+
+    def has_label(self, key: str) -> bool:
+        """Whether a node has it."""
+        return self._labels.has(key)
+
+    @property
+    def label_keys_version(self) -> int:
+        """Grows when `has_label` changes its mind about a key."""
+        return self._labels.keys_version
 
     def rows_of(self, names: frozenset[str]) -> Rows:
         """Rows of the nodes that exist among these names, ascending."""
@@ -451,8 +448,7 @@ class NodeTable:
             self.infos.append(None)
             self._nodes.append(None)
             self._image_versions.append(-1)
-            for column in self._labels.values():
-                column.resize(self.size, self.capacity)
+            self._labels.resize(self.size, self.capacity)
             self.counts.resize(self.size, self.capacity)
         info.row = row
         self.names[row], self.infos[row], self._nodes[row] = info.name, info, None
@@ -466,6 +462,7 @@ class NodeTable:
         row = info.row
         for pod in pods:
             self._count_pod(pod, row, -1)
+        self._labels.write(row, _labels_of(self._nodes[row]), None)
         info.row = -1
         del self.row_of[info.name]
         self.names[row], self.infos[row], self._nodes[row] = "", None, None
@@ -511,6 +508,7 @@ class NodeTable:
         self._touch(row, changed)
 
     def _write_node(self, row: int, info: NodeInfo, node: Node) -> None:
+        self._labels.write(row, _labels_of(self._nodes[row]), info.labels)
         self._nodes[row] = node
         for name in info.allocatable:
             if name not in self._allocatable:
@@ -522,9 +520,6 @@ class NodeTable:
         if max(len(self.taint_lists), len(self.feature_lists)) > _LISTS_MAX + 2 * self.size:
             self._renumber_lists()
         self._write_lists(row, node)
-        labels = info.labels
-        for key, label in self._labels.items():
-            label.set(row, labels.get(key))
 
     def _write_lists(self, row: int, node: Node) -> None:
         columns = self._columns
@@ -607,6 +602,10 @@ _COLUMNS: dict[str, type[np.generic]] = {
     "row_pods_version": np.int64,
 }
 _VERSIONS = frozenset({"row_version", "row_node_version", "row_pods_version"})
+
+
+def _labels_of(node: Node | None) -> dict[str, str] | None:
+    return None if node is None else node.metadata.labels or NO_LABELS
 
 
 def _grown(column: NDArray[Any] | None, capacity: int, dtype: type[np.generic]) -> NDArray[Any]:

@@ -14,6 +14,7 @@ from stowplan.apiserver.controllers import Controllers
 from stowplan.apiserver.kubelet import Kubelet
 from stowplan.apiserver.store import Store
 from stowplan.clock import Clock, RealClock, VirtualClock
+from stowplan.core.algorithm import Explain
 from stowplan.core.attempts import AttemptLog
 from stowplan.core.explanation import Explainer, score_alone
 from stowplan.errors import StowplanError
@@ -34,14 +35,17 @@ class Engine:
         """`is_copy`: filled from another cluster, which may show only a part of itself."""
         self.setup = setup
         self.is_copy = is_copy
-        virtual = setup.clock == "virtual"
-        self.clock: Clock = VirtualClock(start_s) if virtual else RealClock()
+        self.clock: Clock = VirtualClock(start_s) if self.is_virtual else RealClock()
         self.timers = Timers(self.clock)
         # Nobody comes back to a watch that broke off: the history is of no use.
         self.store = Store(self.clock, seed=setup.seed, history_max=1, create_namespaces=True)
         self.history = History()
         self.driver = self._scheduler()
         self.controllers, self.kubelet = self._workers()
+
+    @property
+    def is_virtual(self) -> bool:
+        return self.setup.clock == "virtual"
 
     def _scheduler(self) -> Driver:
         setup = self.setup
@@ -55,8 +59,11 @@ class Engine:
             registry=setup.registry,
             tie_break=setup.tie_break,
         )
-        driver.machine.algorithm.explain = Explainer().explain if setup.detail else score_alone
+        driver.machine.algorithm.explain = self._explain()
         return driver
+
+    def _explain(self) -> Explain:
+        return Explainer().explain if self.setup.detail else score_alone
 
     def _workers(self) -> tuple[Controllers, Kubelet]:
         store, clock, call_later = self.store, self.clock, self.timers.call_later
@@ -65,6 +72,45 @@ class Engine:
             Controllers(store, clock=clock, call_later=call_later, random=random, is_copy=is_copy),
             Kubelet(store, clock=clock, call_later=call_later, random=random, is_copy=is_copy),
         )
+
+    def fork(self) -> Engine:
+        """Another one that is as this one is now."""
+        fork = Engine.__new__(Engine)
+        fork.setup, fork.is_copy = self.setup, self.is_copy
+        fork.clock = VirtualClock(self.clock.now()) if self.is_virtual else self.clock
+        fork.timers = Timers(fork.clock)
+        fork.store = self.store.fork(fork.clock)
+        fork.history = self.history.fork()
+        version = self.store.resource_version
+        twins: dict[int, object] = {}
+        fork.driver = self._forked_scheduler(fork, version, twins)
+        fork.controllers, fork.kubelet = fork._workers()
+        twins |= fork.controllers.resume(self.controllers, version)
+        fork.kubelet.resume(self.kubelet, version)
+        twins[id(self.kubelet)] = fork.kubelet
+        fork.timers.take_over(self.timers, twins)
+        return fork
+
+    def _forked_scheduler(self, fork: Engine, version: str, twins: dict[int, object]) -> Driver:
+        machine = self.driver.machine
+        log = AttemptLog(fork.history, decisions_max=0)
+        forked = machine.fork(copied(machine.random), log)
+        forked.algorithm.explain = fork._explain()
+        call_later = fork.timers.call_later
+        recorder = self.driver.recorder.fork(
+            fork.store, fork.clock, call_later=call_later, random=Random(self.setup.seed)
+        )
+        driver = Driver(
+            forked,
+            fork.store,
+            clock=fork.clock,
+            call_later=call_later,
+            recorder=recorder,
+            random=Random(self.setup.seed),
+        )
+        driver.resume(self.driver, version)
+        twins |= {id(self.driver): driver, id(self.driver.recorder): recorder}
+        return driver
 
     def start(self) -> None:
         self.driver.start()
@@ -128,6 +174,13 @@ class Engine:
             clock.now_s = max(clock.now_s, until_s)
         else:
             time.sleep(max(0.0, min(PAUSE_MAX_S, until_s - clock.now())))
+
+
+def copied(random: Random) -> Random:
+    """Another one that will say the same."""
+    twin = Random()
+    twin.setstate(random.getstate())
+    return twin
 
 
 def _endless(now_s: float) -> StowplanError:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from random import Random
 
 from stowplan.apiserver.controllers.daemon_set import DaemonSetController
@@ -57,7 +58,7 @@ class Controllers:
         self._shared = Shared(
             cluster, KINDS, clock=clock, call_later=call_later, random=random, is_copy=is_copy
         )
-        workloads = (
+        self._workloads = workloads = (
             DeploymentController(self._shared),
             ReplicaSetController(self._shared),
             StatefulSetController(self._shared),
@@ -66,11 +67,23 @@ class Controllers:
             NodeController(self._shared),
         )
         self._calls = [one.calls for one in workloads]
-        disruption = DisruptionController(self._shared)
-        self._queues = [*(one.queue for one in workloads), disruption.queue]
+        self._disruption = DisruptionController(self._shared)
+        self._queues = [*(one.queue for one in workloads), self._disruption.queue]
 
     def start(self) -> None:
         self._shared.start()
+
+    def resume(self, other: Controllers, resource_version: str) -> dict[int, object]:
+        """Go on where others are: on a fork of their cluster, made at this version.
+
+        Returns who takes whose place in timers, by `id`.
+        """
+        self._shared.resume(other._shared, resource_version)
+        ours = (*self._workloads, self._disruption)
+        for one, twin in zip((*other._workloads, other._disruption), ours, strict=True):
+            _go_on(twin, one)
+        queues = zip(other._queues, self._queues, strict=True)
+        return {id(other._shared): self._shared, **{id(one): twin for one, twin in queues}}
 
     def stop(self) -> None:
         self._shared.stop()
@@ -90,3 +103,14 @@ class Controllers:
     def has_plans(self) -> bool:
         """Something will be looked at later."""
         return any(queue.has_plans for queue in self._queues)
+
+
+def _go_on(controller: object, other: object) -> None:
+    """What a controller remembers is in plain dicts and sets, or in parts that can `resume`."""
+    for name, part in vars(other).items():
+        if isinstance(part, dict):
+            setattr(controller, name, {key: copy(value) for key, value in part.items()})
+        elif isinstance(part, set):
+            setattr(controller, name, part.copy())
+        elif not isinstance(part, Shared):
+            getattr(controller, name).resume(part)

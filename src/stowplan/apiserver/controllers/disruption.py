@@ -6,9 +6,9 @@ Preemption, evictions and `kubectl drain` read what is written here.  Mirrors
 
 from __future__ import annotations
 
+from stowplan.apiserver.controllers.readiness import ready_since, scaled_value
 from stowplan.apiserver.controllers.shared import Shared
 from stowplan.apiserver.controllers.statuses import Statuses
-from stowplan.apiserver.controllers.templates import ready_since, scaled_value
 from stowplan.objects.base import KubeObject
 from stowplan.objects.kinds import (
     DEPLOYMENT,
@@ -19,11 +19,10 @@ from stowplan.objects.kinds import (
     STATEFUL_SET,
 )
 from stowplan.objects.labels import SelectorError, compile_selector
-from stowplan.objects.pod import Pod
+from stowplan.objects.pod import ENDED_PHASES, Pod
 from stowplan.objects.times import format_time
 from stowplan.objects.workloads import PodDisruptionBudget
 
-_ENDED = frozenset({"Succeeded", "Failed"})
 _SCALED = frozenset({REPLICA_SET, STATEFUL_SET, DEPLOYMENT})
 
 
@@ -106,7 +105,7 @@ class DisruptionController:
             pod
             for pod in self._shared.in_namespace(POD, budget.namespace)
             if isinstance(pod, Pod)
-            and pod.status.phase not in _ENDED
+            and pod.status.phase not in ENDED_PHASES
             and matches(pod.metadata.labels or {})
         ]
 

@@ -22,6 +22,9 @@ class Reporter:
         self._controller = controller
         self._serial = 0
 
+    def resume(self, other: Reporter) -> None:
+        self._serial = other._serial
+
     def report(self, about: KubeObject, reason: str, note: str, *, warning: bool = False) -> None:
         now_s = self._clock.now()
         self._serial += 1

@@ -77,6 +77,20 @@ class Shared:
             informer.start()
         self._check_synced()
 
+    def resume(self, other: Shared, resource_version: str) -> None:
+        """Go on where another one is: on a fork of its cluster, made at this version."""
+        for kind, informer in self._informers.items():
+            informer.resume(other._informers[kind], resource_version)
+        for ours, theirs in (
+            (self._owned, other._owned),
+            (self._orphans, other._orphans),
+            (self._by_namespace, other._by_namespace),
+        ):
+            ours.update((kind, _copied(index)) for kind, index in theirs.items())
+        self._pods_by_node = _copied(other._pods_by_node)
+        self._versions = other._versions.copy()
+        self._was_synced = other._was_synced
+
     def stop(self) -> None:
         for informer in self._informers.values():
             informer.stop()
@@ -164,3 +178,7 @@ class Shared:
                 callback()
         else:
             self.call_later(SYNC_CHECK_S, self._check_synced)
+
+
+def _copied(index: _Index) -> _Index:
+    return {key: held.copy() for key, held in index.items()}

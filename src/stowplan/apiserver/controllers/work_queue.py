@@ -94,6 +94,12 @@ class WorkQueue:
         """It went well."""
         self._failures.pop(key, None)
 
+    def resume(self, other: WorkQueue) -> None:
+        """Go on where another one is; whoever forks the timers plans its turns."""
+        self._due_s, self._idle = other._due_s.copy(), other._idle.copy()
+        self._keys, self._failures = other._keys.copy(), other._failures.copy()
+        self._turn_asked = other._turn_asked
+
     def stop(self) -> None:
         self._stopped = True
         self._keys.clear()

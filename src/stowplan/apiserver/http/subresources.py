@@ -20,12 +20,10 @@ from stowplan.errors import ApiError, BadRequest, Invalid
 from stowplan.objects.api import Bind, Delete, Patch
 from stowplan.objects.kinds import POD, POD_DISRUPTION_BUDGET
 from stowplan.objects.labels import compile_selector
-from stowplan.objects.pod import Pod
+from stowplan.objects.pod import ENDED_PHASES, Pod
 from stowplan.objects.workloads import PodDisruptionBudget
 
 Data = dict[str, Any]
-
-_ENDED = frozenset({"Succeeded", "Failed"})
 
 
 # Scale.
@@ -123,7 +121,9 @@ def evict(store: Store, namespace: str, name: str, body: Data, *, dry_run: bool)
 def _needs_no_budget(pod: Pod) -> bool:
     """Whoever is not there yet, or not any more, is not disrupted."""
     phase = pod.status.phase
-    return phase in _ENDED or phase == "Pending" or pod.metadata.deletion_timestamp is not None
+    return (
+        phase in ENDED_PHASES or phase == "Pending" or pod.metadata.deletion_timestamp is not None
+    )
 
 
 def _budget_of(store: Store, pod: Pod) -> PodDisruptionBudget | None:

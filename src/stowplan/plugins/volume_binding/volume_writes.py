@@ -24,13 +24,13 @@ from stowplan.objects.base import KubeObject, ObjectMeta, ObjectReference
 from stowplan.objects.kinds import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM
 from stowplan.objects.storage import PersistentVolume, PersistentVolumeClaim
 from stowplan.plugins._shared.csi_migration import TranslationError
-from stowplan.plugins._shared.volume_affinity import VolumeAffinity
-from stowplan.plugins._shared.volume_offers import is_bound_to
 from stowplan.plugins._shared.volumes import (
     BOUND_BY_CONTROLLER,
     SELECTED_NODE,
     is_fully_bound,
 )
+from stowplan.plugins.volume_binding.volume_affinity import VolumeAffinity
+from stowplan.plugins.volume_binding.volume_offers import is_bound_to
 from stowplan.state.node_info import NodeInfo
 from stowplan.state.pod_info import PodInfo
 

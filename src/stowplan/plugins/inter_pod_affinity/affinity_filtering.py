@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stowplan.framework.status import Rows, Status, Verdict, unresolvable, unschedulable
-from stowplan.plugins._shared.affinity_terms import PairCounts
 from stowplan.plugins._shared.kept_columns import KeptColumns
 from stowplan.plugins._shared.kept_verdicts import VALUES_MAX, KeptVerdicts
 from stowplan.plugins._shared.rows import all_passed
+from stowplan.plugins.inter_pod_affinity.affinity_terms import PairCounts
 from stowplan.state.label_column import LabelColumn
 from stowplan.state.node_table import NodeTable
 from stowplan.state.pod_info import PodKind

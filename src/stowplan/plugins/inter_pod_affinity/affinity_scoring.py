@@ -1,7 +1,7 @@
 """Pod affinity as scores: weighted counts of pods per topology domain, brought to 0..100.
 
 Where there are few domains everything is worked out per domain; where each node is a domain of its
-own, what was worked out is kept (`_shared.host_scores`).  Mirrors kube-scheduler's
+own, what was worked out is kept (`host_scores`).  Mirrors kube-scheduler's
 `interpodaffinity/scoring.go`.
 """
 
@@ -12,15 +12,15 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from stowplan.framework.status import Rows, Scores
-from stowplan.plugins._shared.affinity_terms import Weighted
-from stowplan.plugins._shared.host_scores import (
+from stowplan.plugins._shared.kept_columns import KeptColumns
+from stowplan.plugins.inter_pod_affinity.affinity_terms import Weighted
+from stowplan.plugins.inter_pod_affinity.host_scores import (
     HostScores,
     Shares,
     normalized,
     per_value,
     shares_of,
 )
-from stowplan.plugins._shared.kept_columns import KeptColumns
 from stowplan.state.label_column import LabelColumn
 from stowplan.state.node_table import NodeTable
 from stowplan.state.pod_info import PodKind

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from stowplan.plugins._shared.spread_constraint import Tracked
+from stowplan.plugins.pod_topology_spread.spread_constraint import Tracked
 from stowplan.state.counts import Counts, DomainCounts
 
 

@@ -6,7 +6,7 @@ pods each domain has is kept by the node table (`state.counts`): an attempt comp
 domain and spreads the answer over the nodes with one array look-up.
 
 Mirrors kube-scheduler's `podtopologyspread/`.  The constraints and their arithmetic are in
-`_shared.spread_constraint`, `spread_filtering` and `spread_scoring`.
+`spread_constraint`, `spread_filtering` and `spread_scoring`.
 """
 
 from __future__ import annotations
@@ -37,22 +37,23 @@ from stowplan.framework.status import (
 from stowplan.objects.labels import EVERYTHING, Selector, SelectorError
 from stowplan.objects.node import Node
 from stowplan.objects.pod import Pod, TopologySpreadConstraint
-from stowplan.plugins._shared.default_selector import DefaultSelectors
 from stowplan.plugins._shared.kept_columns import KeptColumns
 from stowplan.plugins._shared.kept_verdicts import VALUES_MAX, KeptVerdicts
 from stowplan.plugins._shared.pod_kinds import PodKinds
-from stowplan.plugins._shared.row_classes import RowClasses
-from stowplan.plugins._shared.spread_constraint import (
+from stowplan.plugins.pod_topology_spread.default_selector import DefaultSelectors
+from stowplan.plugins.pod_topology_spread.row_classes import RowClasses
+from stowplan.plugins.pod_topology_spread.spread_constraint import (
     DO_NOT_SCHEDULE,
     HOSTNAME,
     SCHEDULE_ANYWAY,
     Constraint,
+    Included,
     Tracked,
-    has_keys,
     parse_constraints,
+    track,
 )
-from stowplan.plugins._shared.spread_filtering import Counted, SpreadCounts
-from stowplan.plugins._shared.spread_scoring import Floats, Part, weighed
+from stowplan.plugins.pod_topology_spread.spread_filtering import Counted, SpreadCounts
+from stowplan.plugins.pod_topology_spread.spread_scoring import Floats, Part, weighed
 from stowplan.state.node_info import NodeInfo
 from stowplan.state.node_table import NodeTable
 from stowplan.state.pod_info import NO_LABELS, PodInfo, PodKind
@@ -153,16 +154,16 @@ class PodTopologySpread:
         return plan
 
     def _track_hard(self, plan: _Plan, kind: PodKind, hard: tuple[Constraint, ...]) -> None:
-        keys = _keys(hard)
-        plan.hard = tuple(Tracked(constraint, kind, keys) for constraint in hard)
+        plan.hard = track(hard, kind, _keys(hard))
 
     def _track_soft(self, plan: _Plan, kind: PodKind, soft: tuple[Constraint, ...]) -> None:
         # With the system's defaults a node without a zone is still spread over by host.
         require_all = plan.own or not self._is_system
         keys = _keys(soft) if require_all else ()
-        plan.soft = tuple(Tracked(constraint, kind, keys) for constraint in soft)
+        plan.soft = track(soft, kind, keys)
         if require_all and soft:
-            plan.soft_rows = self._table.row_set(("has keys", keys), has_keys(keys))
+            rows = Included(keys)
+            plan.soft_rows = self._table.row_set(rows, rows)
 
     # -- Filter -----------------------------------------------------------------------------
 
@@ -208,6 +209,8 @@ class PodTopologySpread:
             found = per_value[counted.counts.label.ids[rows]]
             # The first constraint that fails has the word.
             why = found if why is None else np.where(why, why, found)
+            if why.all():
+                break
         assert why is not None, "PreFilter skips a pod without constraints"
         return Verdict(_REASONS, why.astype(np.uint32), why == _MISSING)
 

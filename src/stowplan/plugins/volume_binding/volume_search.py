@@ -16,15 +16,15 @@ from numpy.typing import NDArray
 
 from stowplan.framework.status import NodeMask
 from stowplan.objects.storage import PersistentVolume, PersistentVolumeClaim
-from stowplan.plugins._shared.places import NOTHING, Numbers, Places, first_match
-from stowplan.plugins._shared.volume_offers import (
+from stowplan.plugins._shared.volumes import SELECTED_NODE, class_of, requested_nanos
+from stowplan.plugins.volume_binding.places import NOTHING, Numbers, Places, first_match
+from stowplan.plugins.volume_binding.volume_offers import (
     Offer,
     Pool,
     Provision,
     VolumeOffers,
     candidates,
 )
-from stowplan.plugins._shared.volumes import SELECTED_NODE, class_of, requested_nanos
 from stowplan.state.node_table import NodeTable
 
 CANNOT_BIND = 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
 
@@ -11,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stowplan.errors import InputError
-from stowplan.objects.expand import expand_workload, expand_workloads, is_workload, stable_uid
 from stowplan.objects.labels import compile_selector
 from stowplan.objects.manifests import decode
-from stowplan.objects.node import Node
 from stowplan.objects.pod import Pod
 from stowplan.objects.workloads import ReplicaSet
+from stowplan.offline.controllers import with_missing
+from stowplan.offline.given import decode_all, stable_uid
 
 TEMPLATE = {
     "metadata": {"labels": {"app": "web"}, "annotations": {"note": "1"}},
@@ -37,12 +38,18 @@ def workload(kind: str, api_version: str = "apps/v1", **spec: Any) -> dict[str, 
     }
 
 
-def node(name: str, **spec: Any) -> Node:
+def node(name: str, **spec: Any) -> dict[str, Any]:
     labels = {"disk": "ssd"} if name.endswith("ssd") else {}
     data = {"metadata": {"name": name, "labels": labels}, "spec": spec}
-    made = decode({"apiVersion": "v1", "kind": "Node", **data}, "")
-    assert isinstance(made, Node)
-    return made
+    return {"apiVersion": "v1", "kind": "Node", **data}
+
+
+def expand_workload(
+    data: dict[str, Any], nodes: Iterable[dict[str, Any]] = ()
+) -> list[dict[str, Any]]:
+    """What is made of it."""
+    given = decode_all(("f.yaml", each) for each in [*nodes, data])
+    return [entry.data for entry in with_missing(given) if entry.made_by]
 
 
 def names(objects: list[dict[str, Any]]) -> list[str]:
@@ -66,7 +73,7 @@ def test_a_deployment_makes_a_replica_set_and_its_pods() -> None:
         assert owner(pod)[:3] == (
             "ReplicaSet",
             replica_set["metadata"]["name"],
-            replica_set["metadata"]["uid"],
+            stable_uid("ReplicaSet", "shop", replica_set["metadata"]["name"]),
         )
         assert pod["spec"] == TEMPLATE["spec"]
         assert pod["metadata"]["annotations"] == {"note": "1"}
@@ -122,17 +129,6 @@ def test_another_template_is_another_replica_set() -> None:
     other, *_ = expand_workload(changed)
 
     assert one["metadata"]["name"] != other["metadata"]["name"]
-
-
-def test_pods_of_one_template_share_nothing() -> None:
-    data = workload("ReplicaSet", replicas=2)
-    first, second = expand_workload(data)
-
-    first["spec"]["containers"].clear()
-    first["metadata"]["labels"]["x"] = "y"
-
-    assert second["spec"] == TEMPLATE["spec"] == data["spec"]["template"]["spec"]
-    assert second["metadata"]["labels"] == {"app": "web"}
 
 
 def test_a_stateful_set_makes_ordinals_and_claims() -> None:
@@ -251,12 +247,11 @@ def test_a_daemon_keeps_its_preferences_but_not_its_required_terms() -> None:
 
 
 def test_a_whole_cluster_is_expanded_in_place() -> None:
-    worker = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}}
-    given = [("a", workload("DaemonSet")), ("b", workload("Deployment")), ("c", worker)]
+    cluster = [("a", workload("DaemonSet")), ("b", workload("Deployment")), ("c", node("n"))]
 
-    expanded = expand_workloads(given)
+    expanded = with_missing(decode_all(cluster))
 
-    assert [(where, data["kind"]) for where, data in expanded] == [
+    assert [(entry.where, entry.data["kind"]) for entry in expanded] == [
         ("a", "DaemonSet"),
         ("a", "Pod"),
         ("b", "Deployment"),
@@ -270,7 +265,7 @@ def test_what_is_there_already_is_not_made_again() -> None:
     deployment = workload("Deployment", replicas=3)
     dump = [("f", deployment), *(("f", made) for made in expand_workload(deployment))]
 
-    assert expand_workloads(dump) == dump
+    assert [entry.data for entry in with_missing(decode_all(dump))] == [data for _, data in dump]
 
 
 def test_without_a_uid_the_owner_is_still_found() -> None:
@@ -324,7 +319,7 @@ def test_without_a_uid_the_owner_is_still_found() -> None:
 )
 def test_refused(data: dict[str, Any], where: str, problem: str) -> None:
     with pytest.raises(InputError) as caught:
-        expand_workload(data, where="f.yaml")
+        expand_workload(data)
 
     assert caught.value.where == f"f.yaml: {data['kind']} shop/web: {where}"
     assert problem in caught.value.problem
@@ -355,8 +350,3 @@ def test_anything_is_expanded_or_an_input_error(kind: str, spec: dict[str, Any])
     with suppress(InputError):
         for made in expand_workload(data, [node("n")]):
             decode(made, "")
-
-
-def test_is_workload() -> None:
-    assert is_workload(workload("Deployment"))
-    assert not is_workload({"apiVersion": "v1", "kind": "Pod"})

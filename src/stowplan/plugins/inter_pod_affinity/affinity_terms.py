@@ -6,23 +6,36 @@ pods' terms are taken as they are.  Used by InterPodAffinity.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
 from stowplan.objects.labels import Selector
 from stowplan.objects.workloads import Namespace
 from stowplan.state.count_index import DomainQuery
+from stowplan.state.count_sums import SumQuery
 from stowplan.state.counts import Counts, DomainCounts
 from stowplan.state.label_column import LabelColumn
 from stowplan.state.node_table import NodeTable
 from stowplan.state.object_index import ObjectIndex
 from stowplan.state.pod_info import NO_LABELS, PodKind, Term
-from stowplan.state.pod_sorts import PodsCarrying, PodsMatching
+from stowplan.state.pod_sorts import (
+    PodsCarrying,
+    PodsCarryingSome,
+    PodsMatching,
+    PodsMatchingSome,
+    weight_of,
+)
 
-Weighted = tuple[int, DomainQuery]
+Query = DomainQuery | SumQuery
+
+Weighted = tuple[int, Query]
 """What each counted pod adds to the score of its domain."""
+
+_TERMS_MAX = 16
+"""So many terms with the same topology key are counted each by itself; more are counted as one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,15 +88,56 @@ class Namespaces:
         )
 
 
-def matched_by(terms: Sequence[IncomingTerm], topology_keys: Iterable[str]) -> list[DomainQuery]:
-    """The pods that match all the terms, per domain of each key."""
+def matched_by_all(terms: Sequence[IncomingTerm]) -> list[Query]:
+    """The pods that match all the terms, per domain of each of their keys."""
     sort = PodsMatching(frozenset((term.namespaces, term.selector) for term in terms))
-    return [DomainQuery(sort, topology_key) for topology_key in topology_keys]
+    return [DomainQuery(sort, key) for key in dict.fromkeys(term.topology_key for term in terms)]
 
 
-def carriers(term_sort: str, term: Term) -> DomainQuery:
-    """The pods that carry the term, per domain of its key."""
-    return DomainQuery(PodsCarrying(term_sort, term), term.topology_key)
+def matched_by_each(terms: Iterable[tuple[int, IncomingTerm]]) -> list[Weighted]:
+    """The pods that match a term, per domain of its key, with the weight of the term."""
+    queries: list[Weighted] = []
+    for key, some in _by_key(terms, lambda weighted: weighted[1].topology_key):
+        conditions = [(weight, (term.namespaces, term.selector)) for weight, term in some]
+        if len(conditions) > _TERMS_MAX:
+            queries.append((1, SumQuery(PodsMatchingSome(conditions), key)))
+        else:
+            queries += [
+                (weight, DomainQuery(PodsMatching(frozenset((condition,))), key))
+                for weight, condition in conditions
+            ]
+    return queries
+
+
+def carriers(term_sort: str, terms: Iterable[Term], table: NodeTable) -> list[Weighted]:
+    """The pods that carry a term, per domain of its key, with the weight of the term if it has one.
+
+    Without terms whose key no node has.
+    """
+    queries: list[Weighted] = []
+    for key, some in _by_key(terms, lambda term: term.topology_key):
+        if not table.has_label(key):
+            continue
+        if len(some) > _TERMS_MAX:
+            queries.append((1, SumQuery(PodsCarryingSome(term_sort, some), key)))
+        else:
+            queries += [
+                (weight_of(term_sort, term), DomainQuery(PodsCarrying(term_sort, term), key))
+                for term in some
+            ]
+    return queries
+
+
+_Item = TypeVar("_Item")
+
+
+def _by_key(
+    items: Iterable[_Item], key_of: Callable[[_Item], str]
+) -> Iterable[tuple[str, list[_Item]]]:
+    groups: dict[str, list[_Item]] = {}
+    for item in items:
+        groups.setdefault(key_of(item), []).append(item)
+    return groups.items()
 
 
 class PairCounts:
@@ -95,18 +149,17 @@ class PairCounts:
     __slots__ = ("_changes", "by_key")
 
     def __init__(
-        self, by_key: dict[str, tuple[DomainCounts, ...]], changes: dict[tuple[str, str], int]
+        self, by_key: dict[str, list[DomainCounts]], changes: dict[tuple[str, str], int]
     ) -> None:
         self.by_key = by_key
         """By topology key what the table counts; the keys are all that matter."""
         self._changes = changes
 
     @staticmethod
-    def of(table: NodeTable, queries: Iterable[DomainQuery]) -> PairCounts:
-        by_key: dict[str, tuple[DomainCounts, ...]] = {}
+    def of(table: NodeTable, queries: Iterable[Query]) -> PairCounts:
+        by_key: dict[str, list[DomainCounts]] = {}
         for query in queries:
-            key = query.topology_key
-            by_key[key] = (*by_key.get(key, ()), query.ask(table))
+            by_key.setdefault(query.topology_key, []).append(query.ask(table))
         return PairCounts(by_key, {})
 
     def clone(self) -> PairCounts:
@@ -161,5 +214,5 @@ class PairCounts:
         """A pod came to (1) or left (-1) a node with these labels."""
         value = labels.get(key)
         if value is not None:
-            self.by_key.setdefault(key, ())
+            self.by_key.setdefault(key, [])
             self._changes[key, value] = self._changes.get((key, value), 0) + delta

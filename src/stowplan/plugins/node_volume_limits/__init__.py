@@ -1,7 +1,7 @@
 """NodeVolumeLimits: no more volumes of a CSI driver on a node than the driver can attach there.
 
 Limits come from the node's CSINode.  A volume that a pod of the node uses already costs nothing.
-The counts per node are kept in `_shared.attached_volumes`.  Mirrors kube-scheduler's
+The counts per node are kept in `attached_volumes`.  Mirrors kube-scheduler's
 `nodevolumelimits/csi.go`.
 """
 
@@ -34,15 +34,7 @@ from stowplan.objects.storage import (
     PersistentVolumeClaim,
     VolumeAttachment,
 )
-from stowplan.plugins._shared.attached_volumes import AttachedVolumes
 from stowplan.plugins._shared.csi_migration import TranslationError, plugin_of
-from stowplan.plugins._shared.csi_volumes import (
-    CSIVolume,
-    RunningVolumes,
-    inline_volumes,
-    limits_of,
-    volume_of_claim,
-)
 from stowplan.plugins._shared.rows import all_passed, row_count
 from stowplan.plugins._shared.volumes import (
     claim_uses,
@@ -51,6 +43,14 @@ from stowplan.plugins._shared.volumes import (
     ownership_problem,
     queue_if,
     uses_claim,
+)
+from stowplan.plugins.node_volume_limits.attached_volumes import AttachedVolumes
+from stowplan.plugins.node_volume_limits.csi_volumes import (
+    CSIVolume,
+    RunningVolumes,
+    inline_volumes,
+    limits_of,
+    volume_of_claim,
 )
 from stowplan.state.node_info import NodeInfo
 from stowplan.state.node_table import NodeTable

@@ -2,7 +2,7 @@
 
 A constraint over many domains weighs more than one over few, by the logarithm of their number
 among the feasible nodes.  A part of the score comes from a count of pods, so it is the same for
-all rows with the same number (`_shared.row_classes`): of pods on the node, or of the domain.
+all rows with the same number (`row_classes`): of pods on the node, or of the domain.
 Mirrors kube-scheduler's `podtopologyspread/scoring.go`.
 """
 
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stowplan.framework.status import Rows
-from stowplan.plugins._shared.spread_constraint import HOSTNAME, Tracked
+from stowplan.plugins.pod_topology_spread.spread_constraint import HOSTNAME, Tracked
 from stowplan.state.counts import CountColumn, DomainCounts
 from stowplan.state.node_info import NodeInfo
 from stowplan.state.node_table import NodeTable

@@ -17,7 +17,7 @@ from stowplan.plugins._shared.csi_migration import (
     plugin_of,
     translated_affinity,
 )
-from stowplan.plugins._shared.places import Places, places_of_volume
+from stowplan.plugins.volume_binding.places import Places, places_of_volume
 from stowplan.state.node_info import NodeInfo
 from stowplan.state.node_table import NodeTable
 from stowplan.state.object_index import ObjectIndex

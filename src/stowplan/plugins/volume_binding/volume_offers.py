@@ -18,15 +18,15 @@ from stowplan.objects.storage import (
     PersistentVolumeClaim,
     StorageClass,
 )
-from stowplan.plugins._shared.assumed import Assumed
-from stowplan.plugins._shared.grouped import Grouped
-from stowplan.plugins._shared.places import (
+from stowplan.plugins._shared.volumes import capacity_nanos, class_of, requested_nanos
+from stowplan.plugins.volume_binding.assumed import Assumed
+from stowplan.plugins.volume_binding.grouped import Grouped
+from stowplan.plugins.volume_binding.places import (
     Places,
     places_of_capacity,
     places_of_class,
     places_of_volume,
 )
-from stowplan.plugins._shared.volumes import capacity_nanos, class_of, requested_nanos
 from stowplan.state.object_index import ObjectIndex
 
 _NO_PROVISIONER = ("", "kubernetes.io/no-provisioner")

@@ -7,7 +7,7 @@ kube-scheduler's `podtopologyspread/common.go`.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,7 +23,6 @@ from stowplan.state.node_info import NodeInfo
 from stowplan.state.node_table import NodeTable
 from stowplan.state.pod_info import PodKind
 from stowplan.state.pod_sorts import NO_PODS, PodsMatching, PodSort
-from stowplan.state.row_set import ALL_NODES, Member, all_nodes
 
 DO_NOT_SCHEDULE = "DoNotSchedule"
 SCHEDULE_ANYWAY = "ScheduleAnyway"
@@ -66,15 +65,18 @@ class Tracked:
 
     __slots__ = ("constraint", "per_domain", "per_node", "self_match")
 
-    def __init__(self, constraint: Constraint, kind: PodKind, needed: Iterable[str]) -> None:
-        """`needed`: the keys a node must have to count."""
+    def __init__(self, constraint: Constraint, kind: PodKind, rows: Included | None) -> None:
+        """`rows`: the nodes that count, None for all of them."""
         self.constraint = constraint
         self.self_match = int(constraint.selector.matches(kind.labels))
         """Whether the pod itself will count once it runs; a match-everything selector says yes."""
         sort = _counted_pods(kind.namespace, constraint.selector)
         self.per_node = CountQuery(sort)
-        rows_key, member = _included_rows(constraint, kind, needed)
-        self.per_domain = DomainQuery(sort, constraint.topology_key, rows_key, member)
+        self.per_domain = (
+            DomainQuery(sort, constraint.topology_key)
+            if rows is None
+            else DomainQuery(sort, constraint.topology_key, rows, rows)
+        )
 
     def includes(self, kind: PodKind, node: NodeInfo) -> bool:
         """The node inclusion policies."""
@@ -98,43 +100,70 @@ def _counted_pods(namespace: str, selector: Selector) -> PodSort:
     return PodsMatching(frozenset({(frozenset({namespace}), selector)}), with_terminating=False)
 
 
-def has_keys(keys: Iterable[str]) -> Member:
-    """The nodes that have all these labels."""
-    return _Included(tuple(keys), None, None)
+def track(
+    constraints: Iterable[Constraint], kind: PodKind, keys: tuple[str, ...]
+) -> tuple[Tracked, ...]:
+    """`keys`: the labels a node must have to count, in order; those of the constraints, or none."""
+    known: dict[tuple[bool, bool], Included | None] = {}
+    tracked = []
+    for constraint in constraints:
+        policies = constraint.honor_affinity, constraint.honor_taints
+        if policies not in known:
+            known[policies] = _included(keys, kind, *policies)
+        tracked.append(Tracked(constraint, kind, known[policies]))
+    return tuple(tracked)
 
 
-def _included_rows(
-    constraint: Constraint, kind: PodKind, needed: Iterable[str]
-) -> tuple[Hashable, Member]:
-    # Only nodes with the constraint's own key are in a domain at all.
-    keys = tuple(sorted(set(needed) - {constraint.topology_key}))
-    affinity = None
-    if constraint.honor_affinity and not kind.required_node_affinity.is_trivial:
-        affinity = kind.required_node_affinity
-    tolerations = kind.tolerations if constraint.honor_taints else None
-    if not keys and affinity is None and tolerations is None:
-        return ALL_NODES, all_nodes
-    return ("spread", keys, affinity, tolerations), _Included(keys, affinity, tolerations)
+def _included(
+    keys: tuple[str, ...], kind: PodKind, honor_affinity: bool, honor_taints: bool
+) -> Included | None:
+    affinity = kind.required_node_affinity if honor_affinity else None
+    if affinity is not None and affinity.is_trivial:
+        affinity = None
+    tolerations = kind.tolerations if honor_taints else None
+    if len(keys) < 2 and affinity is None and tolerations is None:
+        # Only nodes with a constraint's own key are in a domain at all.
+        return None
+    return Included(keys, affinity, tolerations)
 
 
-class _Included:
-    """The nodes that count: they have the keys, and the inclusion policies let them in."""
+class Included:
+    """The nodes that count: they have the keys, and the inclusion policies let them in.
 
-    __slots__ = ("_affinity", "_keys", "_tolerations")
+    Equal to another that says the same.  All the constraints of a pod with the same policies share
+    one, so that a long list of keys is hashed once and looked at once.
+    """
+
+    __slots__ = ("_affinity", "_hash", "_keys", "_tolerations")
 
     def __init__(
         self,
         keys: tuple[str, ...],
-        affinity: RequiredNodeAffinity | None,
-        tolerations: tuple[Toleration, ...] | None,
+        affinity: RequiredNodeAffinity | None = None,
+        tolerations: tuple[Toleration, ...] | None = None,
     ) -> None:
         self._keys = keys
         self._affinity = affinity
         self._tolerations = tolerations
+        self._hash = hash((keys, affinity, tolerations))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (
+            isinstance(other, Included)
+            and self._hash == other._hash
+            and self._keys == other._keys
+            and self._affinity == other._affinity
+            and self._tolerations == other._tolerations
+        )
 
     def __call__(self, table: NodeTable, rows: Rows) -> NodeMask:
         mask = np.ones(len(rows), np.bool_)
         for key in self._keys:
+            if not table.has_label(key):
+                return np.zeros(len(rows), np.bool_)
             mask &= table.label(key).ids[rows] >= 0
         if self._affinity is not None:
             mask &= affinity_mask(table, self._affinity, rows)

@@ -6,8 +6,8 @@ topology domain, the pods that a term matches and the pods that carry a term (`s
 knows the distinct terms in use (`state.pod_table.TermUse`), of which a kind of pod matches few.
 
 Mirrors kube-scheduler's `interpodaffinity/` (plugin.go, filtering.go, scoring.go).  Its terms and
-counts are in `_shared.affinity_terms`, what becomes of them in `_shared.affinity_filtering` and
-`_shared.affinity_scoring`.
+counts are in `affinity_terms`, what becomes of them in `affinity_filtering` and
+`affinity_scoring`.
 """
 
 from __future__ import annotations
@@ -32,26 +32,27 @@ from stowplan.framework.status import (
 from stowplan.objects.node import Node
 from stowplan.objects.pod import Pod
 from stowplan.objects.workloads import Namespace
-from stowplan.plugins._shared.affinity_filtering import (
+from stowplan.plugins._shared.kept_columns import KeptColumns
+from stowplan.plugins._shared.pod_kinds import PodKinds
+from stowplan.plugins.inter_pod_affinity.affinity_filtering import (
     AFFINITY,
     ANTI_AFFINITY,
     EXISTING_ANTI_AFFINITY,
     AffinityCounts,
     AffinityVerdicts,
 )
-from stowplan.plugins._shared.affinity_scoring import AffinityScores
-from stowplan.plugins._shared.affinity_terms import (
+from stowplan.plugins.inter_pod_affinity.affinity_scoring import AffinityScores
+from stowplan.plugins.inter_pod_affinity.affinity_terms import (
     Namespaces,
     PairCounts,
+    Query,
     Weighted,
     carriers,
-    matched_by,
+    matched_by_all,
+    matched_by_each,
     matches_all,
 )
-from stowplan.plugins._shared.host_scores import BYTES_PER_ROW, HostScores, normalized
-from stowplan.plugins._shared.kept_columns import KeptColumns
-from stowplan.plugins._shared.pod_kinds import PodKinds
-from stowplan.state.count_index import DomainQuery
+from stowplan.plugins.inter_pod_affinity.host_scores import BYTES_PER_ROW, HostScores, normalized
 from stowplan.state.node_info import NodeInfo
 from stowplan.state.node_table import NodeTable
 from stowplan.state.pod_info import NO_LABELS, PodInfo, PodKind, Term
@@ -100,7 +101,9 @@ class InterPodAffinity:
             return SKIP
         cycle.data[self.name] = AffinityCounts(
             affinity=PairCounts.of(table, terms.affinity_counts),
-            anti_affinity=PairCounts.of(table, terms.anti_affinity_counts),
+            anti_affinity=PairCounts.of(
+                table, (q for q in terms.anti_affinity_counts if table.has_label(q.topology_key))
+            ),
             existing=existing,
             matches_itself=terms.matches_itself,
             sources=(terms.anti_affinity_counts, against),
@@ -280,55 +283,57 @@ class _KindTerms:
         self.namespaces_version = version
         self.namespace_labels = namespaces.labels(kind.namespace)
         self.affinity = namespaces.expand(kind.required_affinity)
-        self.affinity_counts = matched_by(self.affinity, {t.topology_key for t in self.affinity})
+        self.affinity_counts = matched_by_all(self.affinity)
         """Per topology key, the pods that match all terms at once."""
         self.matches_itself = matches_all(self.affinity, kind)
         self.anti_affinity = namespaces.expand(kind.required_anti_affinity)
         self.anti_affinity_counts = [
-            query
-            for term in self.anti_affinity
-            for query in matched_by([term], [term.topology_key])
+            query for _, query in matched_by_each((1, term) for term in self.anti_affinity)
         ]
-        self._preferred: list[Weighted] = [
-            (sign * written.weight, matched_by([term], [term.topology_key])[0])
-            for sign, preferred in (
-                (1, kind.preferred_affinity),
-                (-1, kind.preferred_anti_affinity),
-            )
-            for written, term in zip(preferred, namespaces.expand(preferred), strict=True)
-        ]
-        self._existing: list[DomainQuery] = []
-        self._existing_version = -1
+        self._preferred: list[Weighted] = []
+        for sign, preferred in ((1, kind.preferred_affinity), (-1, kind.preferred_anti_affinity)):
+            weights = (term.weight for term in preferred)
+            terms = zip(weights, namespaces.expand(preferred), strict=True)
+            self._preferred += _times(sign, matched_by_each(terms))
+        self._existing: list[Query] = []
+        self._existing_version: tuple[int, ...] = ()
         self._weights: list[Weighted] = []
-        self._weights_version = (-1, -1, -1)
+        self._weights_version: tuple[int, ...] = ()
 
-    def anti_affinity_against(self, kind: PodKind, table: NodeTable) -> list[DomainQuery]:
-        """The running pods that do not want this kind near them, one query per distinct term."""
+    def anti_affinity_against(self, kind: PodKind, table: NodeTable) -> list[Query]:
+        """The running pods that do not want this kind near them, wherever nodes have the key."""
         use = table.pods.required_anti_affinity
-        if self._existing_version != use.version:
+        version = (use.version, table.label_keys_version)
+        if self._existing_version != version:
             terms = use.matching(kind, self.namespace_labels)
-            self._existing = [carriers("required_anti_affinity", term) for term in terms]
-            self._existing_version = use.version
+            self._existing = [q for _, q in carriers("required_anti_affinity", terms, table)]
+            self._existing_version = version
         return self._existing
 
     def weights(self, kind: PodKind, table: NodeTable, hard_weight: int) -> list[Weighted]:
         """All that counts in the score: the pod's preferences, and those about it."""
         pods = table.pods
         uses = (pods.required_affinity, pods.preferred_affinity, pods.preferred_anti_affinity)
-        version = (uses[0].version, uses[1].version, uses[2].version)
+        version = (*(use.version for use in uses), table.label_keys_version)
         if self._weights_version != version:
             required, preferred, preferred_anti = (
                 use.matching(kind, self.namespace_labels) for use in uses
             )
-            self._weights = list(self._preferred)
-            if hard_weight > 0:
-                self._weights += [(hard_weight, carriers("required_affinity", t)) for t in required]
-            self._weights += [(t.weight, carriers("preferred_affinity", t)) for t in preferred]
-            self._weights += [
-                (-t.weight, carriers("preferred_anti_affinity", t)) for t in preferred_anti
+            self._weights = [
+                each for each in self._preferred if table.has_label(each[1].topology_key)
             ]
+            if hard_weight > 0:
+                liked = carriers("required_affinity", required, table)
+                self._weights += _times(hard_weight, liked)
+            self._weights += carriers("preferred_affinity", preferred, table)
+            disliked = carriers("preferred_anti_affinity", preferred_anti, table)
+            self._weights += _times(-1, disliked)
             self._weights_version = version
         return self._weights
+
+
+def _times(factor: int, queries: Iterable[Weighted]) -> list[Weighted]:
+    return [(factor * weight, query) for weight, query in queries]
 
 
 def _is_placed(pod: Pod) -> bool:

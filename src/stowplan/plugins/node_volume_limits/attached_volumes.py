@@ -25,14 +25,14 @@ from stowplan.objects.storage import (
     StorageClass,
     VolumeAttachment,
 )
-from stowplan.plugins._shared.csi_volumes import (
+from stowplan.plugins._shared.volumes import ClaimUse, claims_of
+from stowplan.plugins.node_volume_limits.csi_volumes import (
     CSIVolume,
     inline_of_running,
     limits_of,
     volume_of_attachment,
     volume_of_running,
 )
-from stowplan.plugins._shared.volumes import ClaimUse, claims_of
 from stowplan.state.node_table import NodeTable
 from stowplan.state.object_index import ObjectIndex
 from stowplan.state.pod_info import PodInfo

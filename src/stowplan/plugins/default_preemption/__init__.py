@@ -30,8 +30,8 @@ from stowplan.framework.status import (
 )
 from stowplan.objects.pod import Pod
 from stowplan.objects.workloads import PodDisruptionBudget
-from stowplan.plugins._shared.kept_victims import KeptVictims
-from stowplan.plugins._shared.victims import (
+from stowplan.plugins.default_preemption.kept_victims import KeptVictims
+from stowplan.plugins.default_preemption.victims import (
     Candidate,
     Refusal,
     pick_candidate,

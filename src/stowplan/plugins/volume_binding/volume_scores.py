@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from stowplan.framework.status import NodeMask, Scores
 from stowplan.objects.quantity import ceil_value
 from stowplan.objects.storage import PersistentVolumeClaim
-from stowplan.plugins._shared.places import NOTHING
 from stowplan.plugins._shared.scoring_strategies import score_at
-from stowplan.plugins._shared.volume_search import AllVolumes, PodVolumes, VolumeSearch
 from stowplan.plugins._shared.volumes import capacity_nanos, class_of, requested_nanos
+from stowplan.plugins.volume_binding.places import NOTHING
+from stowplan.plugins.volume_binding.volume_search import AllVolumes, PodVolumes, VolumeSearch
 from stowplan.state.node_info import NodeInfo
 from stowplan.state.node_table import NodeTable
 

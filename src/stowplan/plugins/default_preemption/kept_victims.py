@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from stowplan.framework.handle import Nominated
 from stowplan.framework.status import NodeMask, Rows, Status
-from stowplan.plugins._shared.victims import Candidate, Refusal
+from stowplan.plugins.default_preemption.victims import Candidate, Refusal
 from stowplan.state.node_table import NodeTable
 
 Ask = Callable[[int, Refusal | None], Candidate | Refusal]

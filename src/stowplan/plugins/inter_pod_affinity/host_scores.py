@@ -13,7 +13,7 @@ from functools import lru_cache
 import numpy as np
 
 from stowplan.framework.status import MAX_NODE_SCORE, Rows, Scores
-from stowplan.plugins._shared.affinity_terms import Weighted
+from stowplan.plugins.inter_pod_affinity.affinity_terms import Weighted
 from stowplan.state.counts import DomainCounts
 from stowplan.state.node_table import NodeTable
 

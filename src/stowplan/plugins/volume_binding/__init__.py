@@ -3,7 +3,7 @@
 Bound claims tie the pod to nodes that reach the volume.  Claims that wait for their first
 consumer are matched with free volumes, or get new ones made, for the node that the pod is given;
 Reserve takes note of the choice, PreBind writes it down and waits.  How nodes are searched is in
-`_shared.volume_search`, what is written in `_shared.volume_writes`.  Mirrors kube-scheduler's
+`volume_search`, what is written in `volume_writes`.  Mirrors kube-scheduler's
 `volumebinding/volume_binding.go`.
 """
 
@@ -31,20 +31,8 @@ from stowplan.objects.storage import (
     PersistentVolumeClaim,
     StorageClass,
 )
-from stowplan.plugins._shared.assumed import Assumed
 from stowplan.plugins._shared.csi_migration import MIGRATED_PLUGINS, TranslationError
 from stowplan.plugins._shared.rows import all_zero
-from stowplan.plugins._shared.volume_affinity import VolumeAffinity
-from stowplan.plugins._shared.volume_offers import VolumeOffers, limit_bytes
-from stowplan.plugins._shared.volume_scores import VolumeScores
-from stowplan.plugins._shared.volume_search import VolumeSearch
-from stowplan.plugins._shared.volume_writes import (
-    Binding,
-    Writes,
-    bind_volumes,
-    bound_to,
-    selected_for,
-)
 from stowplan.plugins._shared.volumes import (
     WAIT_FOR_FIRST_CONSUMER,
     ClaimUse,
@@ -55,6 +43,18 @@ from stowplan.plugins._shared.volumes import (
     ownership_problem,
     queue_if,
     uses_claim,
+)
+from stowplan.plugins.volume_binding.assumed import Assumed
+from stowplan.plugins.volume_binding.volume_affinity import VolumeAffinity
+from stowplan.plugins.volume_binding.volume_offers import VolumeOffers, limit_bytes
+from stowplan.plugins.volume_binding.volume_scores import VolumeScores
+from stowplan.plugins.volume_binding.volume_search import VolumeSearch
+from stowplan.plugins.volume_binding.volume_writes import (
+    Binding,
+    Writes,
+    bind_volumes,
+    bound_to,
+    selected_for,
 )
 from stowplan.state.node_info import NodeInfo
 from stowplan.state.node_table import NodeTable
