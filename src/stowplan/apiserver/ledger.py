@@ -67,6 +67,10 @@ class Table:
             self.objects[namespace] = names.copy()
         self.rests = other.rests.copy()
 
+    def clear(self) -> None:
+        self.objects.clear()
+        self.rests.clear()
+
     def find(self, namespace: str, name: str) -> KubeObject | None:
         return self.objects.get(namespace, NOBODY).get(name)
 
@@ -145,6 +149,12 @@ class Ledger:
         for struct, table in self.tables.items():
             fork.tables[struct].take_over(table)
         return fork
+
+    def clear(self) -> None:
+        """Let go of all objects: for a store that is closed."""
+        self.owners = OwnerIndex()
+        for table in self.tables.values():
+            table.clear()
 
     def next_version(self) -> str:
         """The version of the next write; raises once writes are refused."""

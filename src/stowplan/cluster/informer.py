@@ -73,7 +73,9 @@ class Informer:
         self._reflector.resume(resource_version)
 
     def stop(self) -> None:
+        """Follow nothing any more, and let go of everything."""
         self._reflector.stop()
+        self._objects.clear()
 
     def get(self, key: str) -> KubeObject | None:
         """The object of `namespace/name`, or of `name` in a kind without namespaces."""
@@ -82,6 +84,9 @@ class Informer:
 
     def list(self) -> Objects:
         return [*self._all()]
+
+    def in_namespace(self, namespace: str) -> Objects:
+        return [*self._objects.get(namespace, {}).values()]
 
     def __len__(self) -> int:
         return sum(map(len, self._objects.values()))

@@ -145,6 +145,13 @@ class Machine:
         go_on_from(fork, self)
         return fork
 
+    def close(self) -> None:
+        """Let go of the cluster at once: plugins and this refer to each other, so that it would
+        live until somebody looks for garbage.  Nothing can be asked any more."""
+        self.pods.clear()
+        for part in (self.table.pods, self.table, self.cache, self.objects):
+            vars(part).clear()
+
     # -- the outside ------------------------------------------------------------------------
 
     def handle(self, event: Event, now_s: float) -> list[Effect]:

@@ -35,6 +35,10 @@ class Timers:
     def call_later(self, delay_s: float, action: Callable[[], None]) -> None:
         heapq.heappush(self._plan, (self._clock.now() + delay_s, next(self._order), action))
 
+    def clear(self) -> None:
+        """Plan nothing any more."""
+        self._plan.clear()
+
     def run_due(self) -> bool:
         """Do one thing that is due; False when nothing is."""
         if not self._plan or self._plan[0][0] > self._clock.now():

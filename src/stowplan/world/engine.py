@@ -7,7 +7,10 @@ virtual clock.  `cluster` is its only user.
 
 from __future__ import annotations
 
+import gc
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from random import Random
 
 from stowplan.apiserver.controllers import Controllers
@@ -75,6 +78,11 @@ class Engine:
 
     def fork(self) -> Engine:
         """Another one that is as this one is now."""
+        # Whatever is made here lives on: looking for garbage would only cost.
+        with _garbage_stays():
+            return self._forked()
+
+    def _forked(self) -> Engine:
         fork = Engine.__new__(Engine)
         fork.setup, fork.is_copy = self.setup, self.is_copy
         fork.clock = VirtualClock(self.clock.now()) if self.is_virtual else self.clock
@@ -121,7 +129,9 @@ class Engine:
         self.driver.close()
         self.controllers.stop()
         self.kubelet.stop()
-        self.store.end_watches()
+        self.store.close()
+        self.driver.machine.close()
+        self.timers.clear()
 
     # -- time -------------------------------------------------------------------------------
 
@@ -174,6 +184,17 @@ class Engine:
             clock.now_s = max(clock.now_s, until_s)
         else:
             time.sleep(max(0.0, min(PAUSE_MAX_S, until_s - clock.now())))
+
+
+@contextmanager
+def _garbage_stays() -> Iterator[None]:
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def copied(random: Random) -> Random:

@@ -7,7 +7,7 @@ takes far more room, and is kept for as many of the latest decisions as fit into
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import ChainMap, OrderedDict
 from collections.abc import Sequence
 
 from msgspec import Struct
@@ -19,10 +19,13 @@ from stowplan.framework.status import Status
 from stowplan.queue import QueuedPod
 
 PODS_MAX = 100_000
-"""Pods whose decisions are kept; those decided longest ago go first."""
+"""Pods whose decisions are kept; half of them are forgotten at once, those decided first."""
 
 PER_POD_MAX = 10
 """Decisions kept per pod: the first one and the last nine."""
+
+GENERATIONS_MAX = 8
+"""Dicts that a look-up may have to go through."""
 
 BYTES_MAX = 64 * 2**20
 """For what every plugin said about every node, of all decisions together."""
@@ -37,9 +40,16 @@ class Entry(Struct, frozen=True, eq=False, gc=False):
     """Counted from 1."""
 
 
+Entries = dict[str, tuple[Entry, ...]]
+"""By pod."""
+
+
 class History:
     def __init__(self) -> None:
-        self._entries: OrderedDict[str, tuple[Entry, ...]] = OrderedDict()
+        self._latest: Entries = {}
+        self._earlier: tuple[Entries, ...] = ()
+        """Never changed any more, and so shared with forks; what is in an earlier one counts
+        where the later ones say nothing."""
         self._explained: OrderedDict[int, tuple[Entry, Explanation]] = OrderedDict()
         """By the `id` of the entry, which it holds."""
         self._byte_count = 0
@@ -48,11 +58,14 @@ class History:
 
     def of(self, key: str) -> tuple[Entry, ...]:
         """The decisions on a pod that are still known, the latest last."""
-        return self._entries.get(key, ())
+        for entries in (self._latest, *self._earlier):
+            if key in entries:
+                return entries[key]
+        return ()
 
     def pods(self) -> list[str]:
-        """The pods that have decisions, those decided last at the end."""
-        return list(self._entries)
+        """The pods that have decisions."""
+        return list(ChainMap(self._latest, *self._earlier))
 
     def explanation_of(self, entry: Entry) -> Explanation | None:
         found = self._explained.get(id(entry))
@@ -60,8 +73,9 @@ class History:
 
     def fork(self) -> History:
         """Another one that goes on from here; decisions are shared, they never change."""
+        self._begin_anew()
         fork = History()
-        fork._entries = self._entries.copy()
+        fork._earlier = self._earlier
         fork._explained = self._explained.copy()
         fork._byte_count, fork.count = self._byte_count, self.count
         return fork
@@ -70,15 +84,27 @@ class History:
         explanation, decision.explanation = decision.explanation, None
         entry = Entry(decision, now_s, queued.attempts)
         self.count += 1
-        known = self._entries.get(decision.pod, ())
+        known = self.of(decision.pod)
         if len(known) >= PER_POD_MAX:
             known = (known[0], *known[2 - PER_POD_MAX :])
-        self._entries[decision.pod] = (*known, entry)
-        self._entries.move_to_end(decision.pod)
-        if len(self._entries) > PODS_MAX:
-            self._entries.popitem(last=False)
+        self._latest[decision.pod] = (*known, entry)
+        if len(self._latest) >= PODS_MAX // 2:
+            self._begin_anew()
         if explanation is not None:
             self._keep(entry, explanation)
+
+    def _begin_anew(self) -> None:
+        """Let the entries so far stand; of too many, the earliest go."""
+        if not self._latest:
+            return
+        self._earlier, self._latest = (self._latest, *self._earlier), {}
+        if len(self._earlier) > GENERATIONS_MAX:
+            merged: Entries = {}
+            for entries in reversed(self._earlier):
+                merged |= entries
+            self._earlier = (merged,)
+        while sum(map(len, self._earlier)) > PODS_MAX and len(self._earlier) > 1:
+            self._earlier = self._earlier[:-1]
 
     def _keep(self, entry: Entry, explanation: Explanation) -> None:
         self._explained[id(entry)] = (entry, explanation)

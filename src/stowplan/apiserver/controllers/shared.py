@@ -48,7 +48,6 @@ class Shared:
         self._listeners: dict[Kind, list[Listener]] = {kind: [] for kind in kinds}
         self._owned: dict[Kind, _Index] = {kind: {} for kind in self._listeners}
         self._orphans: dict[Kind, _Index] = {kind: {} for kind in self._listeners}
-        self._by_namespace: dict[Kind, _Index] = {kind: {} for kind in self._listeners}
         self._pods_by_node: _Index = {}
         self._versions: dict[Kind, int] = dict.fromkeys(self._listeners, 0)
         self._informers = {
@@ -84,7 +83,6 @@ class Shared:
         for ours, theirs in (
             (self._owned, other._owned),
             (self._orphans, other._orphans),
-            (self._by_namespace, other._by_namespace),
         ):
             ours.update((kind, _copied(index)) for kind, index in theirs.items())
         self._pods_by_node = _copied(other._pods_by_node)
@@ -94,6 +92,8 @@ class Shared:
     def stop(self) -> None:
         for informer in self._informers.values():
             informer.stop()
+        for index in (*self._owned.values(), *self._orphans.values(), self._pods_by_node):
+            index.clear()
 
     def listen(self, kind: Kind, listener: Listener) -> None:
         self._listeners[kind].append(listener)
@@ -116,7 +116,7 @@ class Shared:
         return list(self._orphans[kind].get(namespace, {}).values())
 
     def in_namespace(self, kind: Kind, namespace: str) -> list[KubeObject]:
-        return list(self._by_namespace[kind].get(namespace, {}).values())
+        return self._informers[kind].in_namespace(namespace)
 
     def pods_on(self, node: str) -> list[Pod]:
         found = self._pods_by_node.get(node, {}).values()
@@ -160,11 +160,11 @@ class Shared:
 
     def _places(self, kind: Kind, thing: KubeObject) -> list[tuple[_Index, str]]:
         owner = thing.metadata.controller()
-        places = [(self._by_namespace[kind], thing.namespace)]
-        if owner is not None:
-            places.append((self._owned[kind], owner.uid))
-        else:
-            places.append((self._orphans[kind], thing.namespace))
+        places = [
+            (self._orphans[kind], thing.namespace)
+            if owner is None
+            else (self._owned[kind], owner.uid)
+        ]
         if isinstance(thing, Pod) and thing.spec.node_name:
             places.append((self._pods_by_node, thing.spec.node_name))
         return places
