@@ -44,9 +44,10 @@ class Garbage:
         self._working = False
         self._terminating: set[str] = set()
 
-    def take_over(self, other: Garbage) -> None:
-        """Go on where the other is, between two deletions."""
-        self._terminating = set(other._terminating)
+    def fork(self, ledger: Ledger, hands: Hands) -> Garbage:
+        other = Garbage(ledger, hands)
+        other._terminating = self._terminating.copy()
+        return other
 
     def after_removal(self, thing: KubeObject) -> None:
         """Look after what depended on an object that is gone now."""

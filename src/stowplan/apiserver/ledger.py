@@ -61,11 +61,13 @@ class Table:
         self.rests: dict[tuple[str, str], Rest] = {}
         self.hub = WatchHub(kind, version=version, history_max=history_max)
 
-    def take_over(self, other: Table) -> None:
-        """Hold what the other holds."""
-        for namespace, names in other.objects.items():
-            self.objects[namespace] = names.copy()
-        self.rests = other.rests.copy()
+    def fork(self) -> Table:
+        other = Table.__new__(Table)
+        other.kind, other.hub, other.rests = self.kind, self.hub.fork(), self.rests.copy()
+        other.objects = defaultdict(dict)
+        for namespace, names in self.objects.items():
+            other.objects[namespace] = names.copy()
+        return other
 
     def clear(self) -> None:
         self.objects.clear()
@@ -122,6 +124,8 @@ class Ledger:
             kind.struct: Table(kind, version=version, history_max=history_max)
             for kind in STORED_KINDS
         }
+        self._old = version
+        """How far it was when the history was last looked through."""
         self._next = ""
         self._journal = journal
         self.refusal: Unavailable | None = None
@@ -142,13 +146,14 @@ class Ledger:
         self._delivering = False
 
     def fork(self) -> Ledger:
-        """The same objects at the same version, in memory; nobody watches."""
-        assert not (self.depth or self._pending), "a batch is open"
-        fork = Ledger(version=self.version, history_max=1)
-        fork.owners = self.owners.fork()
-        for struct, table in self.tables.items():
-            fork.tables[struct].take_over(table)
-        return fork
+        """Another one with the same objects, versions and history, in memory only."""
+        assert not self._rehearsing, "what is only tried out is in no other ledger"
+        self.settle()
+        other = Ledger(version=self.version)
+        other.owners = self.owners.fork()
+        other.tables = {struct: table.fork() for struct, table in self.tables.items()}
+        other._old = self._old
+        return other
 
     def clear(self) -> None:
         """Let go of all objects: for a store that is closed."""
@@ -336,6 +341,21 @@ class Ledger:
                 waiting.deliver(more, waiting.watchers)
         finally:
             self._delivering = False
+
+    def forget_old(self) -> None:
+        """Forget the history up to the last call."""
+        self.settle()
+        self._forget(self._old)
+        self._old = self.version
+
+    def forget_all(self) -> None:
+        """Forget the history."""
+        self.settle()
+        self._forget(self.version)
+
+    def _forget(self, until: int) -> None:
+        for table in self.tables.values():
+            table.hub.forget(until)
 
     def watch(self, kind: Kind, namespace: str, version: str, watcher: Watcher) -> None:
         """Start a watch, or end it at once with the reason why it cannot start.

@@ -27,9 +27,9 @@ class OwnerIndex:
         self._dependants: dict[str, dict[Ref, None]] = {}
 
     def fork(self) -> OwnerIndex:
-        fork = OwnerIndex()
-        fork._dependants = {uid: refs.copy() for uid, refs in self._dependants.items()}
-        return fork
+        other = OwnerIndex()
+        other._dependants = {uid: refs.copy() for uid, refs in self._dependants.items()}
+        return other
 
     def move(self, ref: Ref, before: Owners, after: Owners) -> None:
         """The owners of `ref` were `before` and are `after`."""

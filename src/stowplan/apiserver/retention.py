@@ -26,9 +26,9 @@ class EventRetention:
         """When each of them expires, oldest first."""
 
     def fork(self) -> EventRetention:
-        fork = EventRetention(events_max=self._events_max)
-        fork._kept = self._kept.copy()
-        return fork
+        other = EventRetention(events_max=self._events_max)
+        other._kept = self._kept.copy()
+        return other
 
     def keep(self, event: ObjectMeta, now_s: float) -> list[ObjectMeta]:
         """Remember a new one; those that have to go now, oldest first."""

@@ -47,35 +47,16 @@ class Store:
         journal: Journal | None = None,
         history_max: int = HISTORY_MAX,
         create_namespaces: bool = False,
+        writer: Writer | None = None,
     ) -> None:
-        """`create_namespaces`: one that is missing is made, instead of refused with a 404."""
-        version = 0 if journal is None else journal.version
-        ledger = Ledger(journal=journal, version=version, history_max=history_max)
-        identity = Identity(clock, seed if journal is None else journal.seed)
-        self._open(Writer(ledger, identity, create_namespaces=create_namespaces))
-        if journal is not None:
-            for kind, thing, rest in journal.load():
-                self._ledger.restore(kind, thing, rest)
-        if self._ledger.version == 0:
-            with self._ledger.batch():
-                self._ledger.note_unanswered()
-                for thing in first_objects():
-                    self._writer.create(Create(KIND_BY_STRUCT[type(thing)], "", thing))
-        else:
-            self._writer.resume()
+        """`create_namespaces`: one that is missing is made, instead of refused with a 404.
 
-    def fork(self, clock: Clock) -> Store:
-        """Another store with the same objects, which goes its own way; without journal, without
-        history, and nobody watches it yet."""
-        fork = Store.__new__(Store)
-        fork._open(self._writer.fork(clock))
-        return fork
-
-    def _open(self, writer: Writer) -> None:
-        self._writer = writer
-        self._ledger = writer.ledger
-        self._old = self._ledger.version
-        """How far the store was when the history was last looked through."""
+        `writer` is what a fork begins with, and says all the rest.
+        """
+        self._writer = writer or _first_writer(
+            clock, seed, journal, history_max=history_max, create_namespaces=create_namespaces
+        )
+        self._ledger = self._writer.ledger
         self._handlers: dict[type, Callable[[Any], KubeObject | None]] = {
             Get: self._get,
             Create: self._writer.create,
@@ -97,6 +78,24 @@ class Store:
     @property
     def resource_version(self) -> str:
         return str(self._ledger.version)
+
+    def fork(self, clock: Clock) -> Store:
+        """Another store that begins with everything that is here, and goes its own way.
+
+        It has the same objects, resource versions and history: a watch may resume in it from any
+        version it could resume from here.  Uids, generated names and versions go on from the same
+        numbers, so the same requests lead to the same objects in both; and what is created after
+        the fork may have the uid that something else has in the other store.  Events expire when
+        they would have; a namespace that was being deleted goes on to be.
+
+        The objects themselves are shared, for they are never changed once they are stored; the
+        tables of them are copied, so neither store ever notices the other.  The fork is in
+        memory, even if this one has a journal, and takes writes even if that one's disk does not.
+        Nobody watches it yet.  Its time is `clock`, which should not be behind this one's.
+
+        Who works on the cluster is not part of the store: controllers and kubelets are clients.
+        """
+        return Store(clock, writer=self._writer.fork(clock))
 
     # The port.
 
@@ -208,21 +207,14 @@ class Store:
 
     def compact(self) -> None:
         """Forget the history: a watch from any version but the latest is Gone."""
-        self._ledger.settle()
-        self._forget(self._ledger.version)
+        self._ledger.forget_all()
 
     def forget_old(self) -> None:
         """Forget the history up to the last call: who calls it regularly bounds it in time.
 
         Kinds that change rarely would take hours to fill the room there is for each.
         """
-        self._ledger.settle()
-        self._forget(self._old)
-        self._old = self._ledger.version
-
-    def _forget(self, until: int) -> None:
-        for table in self._ledger.tables.values():
-            table.hub.forget(until)
+        self._ledger.forget_old()
 
     # For the REST API.
 
@@ -292,3 +284,29 @@ class Store:
 def _hear_all(answers: list[Answer], count: int, outcome: Sequence[Answer] | ApiError) -> None:
     """Take the answers to so many requests, which may be one refusal of all of them."""
     answers.extend([outcome] * count if isinstance(outcome, ApiError) else outcome)
+
+
+def _first_writer(
+    clock: Clock,
+    seed: int,
+    journal: Journal | None,
+    *,
+    history_max: int,
+    create_namespaces: bool,
+) -> Writer:
+    """For a new cluster, or for what a journal remembers of an old one."""
+    version = 0 if journal is None else journal.version
+    ledger = Ledger(journal=journal, version=version, history_max=history_max)
+    identity = Identity(clock, seed if journal is None else journal.seed)
+    writer = Writer(ledger, identity, create_namespaces=create_namespaces)
+    if journal is not None:
+        for kind, thing, rest in journal.load():
+            ledger.restore(kind, thing, rest)
+    if ledger.version == 0:
+        with ledger.batch():
+            ledger.note_unanswered()
+            for thing in first_objects():
+                writer.create(Create(KIND_BY_STRUCT[type(thing)], "", thing))
+    else:
+        writer.resume()
+    return writer

@@ -100,7 +100,11 @@ _PREPARED = DEFAULTED | ADMITTED | VALIDATED
 
 class Writer:
     def __init__(
-        self, ledger: Ledger, identity: Identity, *, create_namespaces: bool = False
+        self,
+        ledger: Ledger,
+        identity: Identity,
+        *,
+        create_namespaces: bool = False,
     ) -> None:
         self.ledger = ledger
         self._identity = identity
@@ -114,12 +118,15 @@ class Writer:
         self._namespaces = ledger.tables[Namespace].objects[""]
 
     def fork(self, clock: Clock) -> Writer:
-        """For a store that goes its own way from here on."""
-        identity = self._identity.fork(clock)
-        fork = Writer(self.ledger.fork(), identity, create_namespaces=self._create_namespaces)
-        fork._events = self._events.fork()
-        fork._garbage.take_over(self._garbage)
-        return fork
+        """One that goes on from here, on a fork of the ledger."""
+        ledger, identity = self.ledger.fork(), Identity(clock, self._identity.seed)
+        other = Writer(ledger, identity, create_namespaces=self._create_namespaces)
+        other._admission = self._admission.fork(other)
+        other.binder = Binder(ledger, identity, other._admission)
+        other._garbage = self._garbage.fork(ledger, other)
+        other._events = self._events.fork()
+        other._rests = self._rests.fork()
+        return other
 
     # What admission asks.
 
