@@ -190,6 +190,11 @@ class SchedulingQueue:
         """Every waiting pod with its history, those that are ready first."""
         return [*self._active.values(), *self._backoff.values(), *self._unschedulable.values()]
 
+    def in_order(self, pods: Iterable[QueuedPod]) -> list[QueuedPod]:
+        """These pods as the queue would take them, wherever they wait now."""
+        sort_key = self._sort_key
+        return sorted(pods, key=lambda queued: sort_key(queued.info, queued.timestamp_s))
+
     def pending_counts(self) -> dict[str, int]:
         """The values of `scheduler_pending_pods`."""
         gated = self._unschedulable.gated_count

@@ -22,17 +22,20 @@ from stowplan.objects.api import Create, Delete, Patch
 from stowplan.objects.base import KubeObject
 from stowplan.objects.coordination import Event
 from stowplan.objects.kinds import EVENT, NODE, POD, Kind
+from stowplan.objects.manifests import Manifest
 from stowplan.objects.node import Node
 from stowplan.objects.pod import Pod
 from stowplan.world import listing, nodes
 from stowplan.world.applying import apply_all, kind_named
 from stowplan.world.decision import Decision
 from stowplan.world.diff import Diff, compare
+from stowplan.world.dump import engine_of
 from stowplan.world.engine import Engine
 from stowplan.world.listing import Listing
 from stowplan.world.nodes import Taint
 from stowplan.world.reading import Objects, read_objects
-from stowplan.world.setup import ClockName, Config, make_setup
+from stowplan.world.remarks import Remark, remarks_on
+from stowplan.world.setup import ClockName, Config, Setup, make_setup
 
 _ENDED = frozenset({"Succeeded", "Failed"})
 _MIRROR = "kubernetes.io/config.mirror"
@@ -72,7 +75,7 @@ class Cluster:
     @classmethod
     def _of(cls, engine: Engine, missing: tuple[str, ...] = ()) -> Self:
         cluster = cls.__new__(cls)
-        cluster._parts, cluster.missing = engine, missing
+        vars(cluster).update(_parts=engine, missing=missing)
         return cluster
 
     @property
@@ -97,6 +100,35 @@ class Cluster:
         traceback: TracebackType | None,
     ) -> None:
         self.close()
+
+    @classmethod
+    def from_dump(
+        cls,
+        objects: Objects,
+        config: Config = None,
+        *,
+        seed: int = 0,
+        clock: ClockName = "virtual",
+        plugins: Iterable[type] = (),
+        tie_break: TieBreak = "random",
+        detail: bool = True,
+    ) -> Self:
+        """A cluster with the objects of manifests or of a dump (`kubectl get -A -o json ...`).
+
+        `objects` is a path, a dict, a `List`, or a list of these.  Pods with a node run there, the
+        others wait; workloads are expanded to the pods they lack.  Nothing is decided before
+        `run()`.  A dump may show only a part of a cluster: what it shows stays as it is until
+        something about it changes, and no pod ends by itself.
+        """
+        setup = make_setup(
+            config, seed=seed, clock=clock, plugins=plugins, tie_break=tie_break, detail=detail
+        )
+        return cls.of_manifests(setup, read_objects(objects))
+
+    @classmethod
+    def of_manifests(cls, setup: Setup, manifests: Iterable[Manifest]) -> Self:
+        """As `from_dump`, for who has read and set up everything already."""
+        return cls._of(engine_of(setup, manifests))
 
     # -- building ---------------------------------------------------------------------------
 
@@ -251,6 +283,38 @@ class Cluster:
     def get(self, kind: str, key: str) -> dict[str, Any]:
         """One object as plain data, as the API serves it."""
         return self._data(kind_named(kind), key)
+
+    def queue(self) -> Listing[Pod]:
+        """The pods that wait for a decision, in the order the scheduler would take them.
+
+        Its table says where each waits (active, backoff, unschedulable, gated) and how often it
+        was tried.
+        """
+        machine = self._engine.driver.machine
+        waiting = {queued.info.key: queued for queued in machine.queue.waiting()}
+        arrived = [waiting[key] for key in machine.pods if key in waiting]
+        pods = [queued.info.pod for queued in machine.queue.in_order(arrived)]
+        places = dict(machine.queue.places())
+        return Listing(
+            pods,
+            {
+                "place": lambda pod: places.get(pod.uid, ""),
+                "attempts": lambda pod: waiting[pod.key].attempts,
+                **listing.POD_CELLS,
+            },
+        )
+
+    @property
+    def profiles(self) -> list[str]:
+        """The schedulers that pods may ask for (`spec.schedulerName`)."""
+        return list(self._engine.driver.machine.frameworks)
+
+    def remarks(self) -> list[Remark]:
+        """What makes answers less than they seem: pods nobody decides on, nodes that are not
+        shown, plugins and extenders that are left out, rights that were missing."""
+        return remarks_on(
+            self._engine.setup, list(self.pods()), list(self.nodes()), self.profiles, self.missing
+        )
 
     def decision(self, key: str) -> Decision:
         """The last decision on a pod; its `history` has all of them."""

@@ -42,9 +42,9 @@ class Engine:
         self.timers = Timers(self.clock)
         # Nobody comes back to a watch that broke off: the history is of no use.
         self.store = Store(self.clock, seed=setup.seed, history_max=1, create_namespaces=True)
-        self.history = History()
+        self.history = History(setup.history_bytes)
         self.driver = self._scheduler()
-        self.controllers, self.kubelet = self._workers()
+        self.controllers, self.kubelet = _workers(self)
 
     @property
     def is_virtual(self) -> bool:
@@ -68,14 +68,6 @@ class Engine:
     def _explain(self) -> Explain:
         return Explainer().explain if self.setup.detail else score_alone
 
-    def _workers(self) -> tuple[Controllers, Kubelet]:
-        store, clock, call_later = self.store, self.clock, self.timers.call_later
-        random, is_copy = Random(self.setup.seed), self.is_copy
-        return (
-            Controllers(store, clock=clock, call_later=call_later, random=random, is_copy=is_copy),
-            Kubelet(store, clock=clock, call_later=call_later, random=random, is_copy=is_copy),
-        )
-
     def fork(self) -> Engine:
         """Another one that is as this one is now."""
         # Whatever is made here lives on: looking for garbage would only cost.
@@ -92,7 +84,7 @@ class Engine:
         version = self.store.resource_version
         twins: dict[int, object] = {}
         fork.driver = self._forked_scheduler(fork, version, twins)
-        fork.controllers, fork.kubelet = fork._workers()
+        fork.controllers, fork.kubelet = _workers(fork)
         twins |= fork.controllers.resume(self.controllers, version)
         fork.kubelet.resume(self.kubelet, version)
         twins[id(self.kubelet)] = fork.kubelet
@@ -103,7 +95,7 @@ class Engine:
         machine = self.driver.machine
         log = AttemptLog(fork.history, decisions_max=0)
         forked = machine.fork(copied(machine.random), log)
-        forked.algorithm.explain = fork._explain()
+        forked.algorithm.explain = self._explain()
         call_later = fork.timers.call_later
         recorder = self.driver.recorder.fork(
             fork.store, fork.clock, call_later=call_later, random=Random(self.setup.seed)
@@ -172,6 +164,12 @@ class Engine:
             else:
                 self._wait(end_s if next_s is None else min(next_s, end_s))
 
+    def take_in(self) -> None:
+        """Let everybody hear what there is, before anything is decided."""
+        self.driver.active = False
+        self._run_due()
+        self.driver.active = True
+
     def _run_due(self) -> int:
         actions, run_due = 0, self.timers.run_due
         while run_due():
@@ -184,6 +182,15 @@ class Engine:
             clock.now_s = max(clock.now_s, until_s)
         else:
             time.sleep(max(0.0, min(PAUSE_MAX_S, until_s - clock.now())))
+
+
+def _workers(engine: Engine) -> tuple[Controllers, Kubelet]:
+    store, clock, call_later = engine.store, engine.clock, engine.timers.call_later
+    random, is_copy = Random(engine.setup.seed), engine.is_copy
+    return (
+        Controllers(store, clock=clock, call_later=call_later, random=random, is_copy=is_copy),
+        Kubelet(store, clock=clock, call_later=call_later, random=random, is_copy=is_copy),
+    )
 
 
 @contextmanager

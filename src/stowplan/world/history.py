@@ -27,9 +27,6 @@ PER_POD_MAX = 10
 GENERATIONS_MAX = 8
 """Dicts that a look-up may have to go through."""
 
-BYTES_MAX = 64 * 2**20
-"""For what every plugin said about every node, of all decisions together."""
-
 
 class Entry(Struct, frozen=True, eq=False, gc=False):
     """One decision and when it was made."""
@@ -45,7 +42,9 @@ Entries = dict[str, tuple[Entry, ...]]
 
 
 class History:
-    def __init__(self) -> None:
+    def __init__(self, bytes_max: float) -> None:
+        """`bytes_max`: for what every plugin said about every node, of all decisions together."""
+        self._bytes_max = bytes_max
         self._latest: Entries = {}
         self._earlier: tuple[Entries, ...] = ()
         """Never changed any more, and so shared with forks; what is in an earlier one counts
@@ -74,7 +73,7 @@ class History:
     def fork(self) -> History:
         """Another one that goes on from here; decisions are shared, they never change."""
         self._begin_anew()
-        fork = History()
+        fork = History(self._bytes_max)
         fork._earlier = self._earlier
         fork._explained = self._explained.copy()
         fork._byte_count, fork.count = self._byte_count, self.count
@@ -109,7 +108,7 @@ class History:
     def _keep(self, entry: Entry, explanation: Explanation) -> None:
         self._explained[id(entry)] = (entry, explanation)
         self._byte_count += explanation.byte_count
-        while self._byte_count > BYTES_MAX and len(self._explained) > 1:
+        while self._byte_count > self._bytes_max and len(self._explained) > 1:
             _, (_, oldest) = self._explained.popitem(last=False)
             self._byte_count -= oldest.byte_count
 

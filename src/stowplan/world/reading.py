@@ -23,9 +23,12 @@ Objects = str | os.PathLike[str] | Mapping[str, Any] | Iterable[Any]
 _HINT = "give Kubernetes objects as dicts: a `List`, or any number of them"
 
 
-def read_objects(objects: Objects) -> list[Manifest]:
-    """Every object of the input, in order; whatever is none raises InputError."""
-    return list(_manifests(objects, "objects"))
+def read_objects(objects: Objects, *, paths: bool = True) -> list[Manifest]:
+    """Every object of the input, in order; whatever is none raises InputError.
+
+    Text is the path of a file or folder, if `paths` are wanted.
+    """
+    return list(_manifests(objects, "objects", paths))
 
 
 def read_files(names: Iterable[str]) -> list[Manifest]:
@@ -38,17 +41,17 @@ def read_files(names: Iterable[str]) -> list[Manifest]:
     return [manifest for name in names for manifest in _of_path(name)]
 
 
-def _manifests(objects: Any, where: str) -> Iterator[Manifest]:
+def _manifests(objects: Any, where: str, paths: bool) -> Iterator[Manifest]:
     if isinstance(objects, Mapping):
         yield from flatten(_plain(objects, where), where)
-    elif isinstance(objects, str | os.PathLike):
+    elif paths and isinstance(objects, str | os.PathLike):
         yield from _of_path(os.fspath(objects))
-    elif isinstance(objects, bytes) or not isinstance(objects, Iterable):
+    elif isinstance(objects, str | bytes) or not isinstance(objects, Iterable):
         raise InputError(f"found {type(objects).__name__!r}", where=where, hint=_HINT)
     else:
         for index, item in enumerate(objects):
             place = f"{where}[{index}]"
-            if isinstance(item, str | os.PathLike):
+            if paths and isinstance(item, str | os.PathLike):
                 yield from _of_path(os.fspath(item))
             else:
                 yield from flatten(_plain(item, place), place)

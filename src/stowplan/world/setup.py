@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +20,8 @@ from stowplan.plugins import IN_TREE
 Config = Mapping[str, Any] | str | os.PathLike[str] | SchedulerConfig | None
 """A KubeSchedulerConfiguration: data, the path of a file, or None for the default."""
 
+HISTORY_BYTES = 64 * 2**20
+
 ClockName = Literal["virtual", "real"]
 
 
@@ -31,6 +34,8 @@ class Setup:
     clock: ClockName = "virtual"
     tie_break: TieBreak = "random"
     detail: bool = True
+    history_bytes: float = math.inf
+    """Memory for the details of past decisions."""
     extenders: tuple[str, ...] = ()
     """Addresses of the extenders that the configuration names."""
 
@@ -44,6 +49,7 @@ def make_setup(
     tie_break: TieBreak = "random",
     detail: bool = True,
     registry: Registry = IN_TREE,
+    history_bytes: float = HISTORY_BYTES,
 ) -> Setup:
     _check_choice("clock", clock, get_args(ClockName))
     _check_choice("tie_break", tie_break, get_args(TieBreak))
@@ -59,6 +65,7 @@ def make_setup(
         clock,
         tie_break,
         detail,
+        history_bytes,
         tuple(extender.url_prefix for extender in loaded.extenders),
     )
 

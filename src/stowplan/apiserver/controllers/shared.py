@@ -41,10 +41,12 @@ class Shared:
     ) -> None:
         self.cluster = cluster
         self.is_copy = is_copy
-        """The cluster shows another one at one moment, and perhaps only a part of it."""
+        """The cluster shows another one at one moment, and perhaps only a part of it: what is
+        there at the start is left as it is, until something about it changes."""
         self.clock = clock
         self.call_later = call_later
         self.on_synced: list[Callable[[], None]] = []
+        self._queues: list[WorkQueue] = []
         self._listeners: dict[Kind, list[Listener]] = {kind: [] for kind in kinds}
         self._owned: dict[Kind, _Index] = {kind: {} for kind in self._listeners}
         self._orphans: dict[Kind, _Index] = {kind: {} for kind in self._listeners}
@@ -69,11 +71,15 @@ class Shared:
             name, sync, clock=self.clock, call_later=self.call_later, ready=self.synced
         )
         self.on_synced.append(queue.wake)
+        self._queues.append(queue)
         return queue
 
     def start(self) -> None:
         for informer in self._informers.values():
             informer.start()
+        if self.is_copy:
+            for queue in self._queues:
+                queue.clear()
         self._check_synced()
 
     def resume(self, other: Shared, resource_version: str) -> None:

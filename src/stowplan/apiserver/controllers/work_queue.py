@@ -102,6 +102,10 @@ class WorkQueue:
 
     def stop(self) -> None:
         self._stopped = True
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget what was to be looked at."""
         self._keys.clear()
         self._due_s.clear()
         self._idle.clear()
