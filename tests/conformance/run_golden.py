@@ -33,7 +33,6 @@ from stowplan.framework.status import Status
 from stowplan.objects.manifests import decode
 from stowplan.objects.pod import Pod
 from stowplan.queue import QueuedPod
-from stowplan.state import pod_info
 from tests.conformance.compare import differences
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -107,10 +106,7 @@ def _in_order(scenario: Scenario) -> list[Any]:
 def forget_everything(machine: Machine) -> None:
     """Let the next decision be the first that was ever made, on the cluster as it is."""
     for framework in machine.frameworks.values():
-        framework.kept.clear()
-    for kind in list(pod_info._kinds.values()):
-        kind.kept.clear()
-        kind.traits.kept.clear()
+        framework.forget()
     machine.table.rebuild(machine.cache)
 
 

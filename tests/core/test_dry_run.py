@@ -5,9 +5,10 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
+from stowplan.core.dry_run import DryRun
+
 from stowplan.config import load_config
 from stowplan.core.decision import Decision
-from stowplan.core.dry_run import DryRun
 from stowplan.objects.base import KubeObject
 from tests.builders import node, pod
 

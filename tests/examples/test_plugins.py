@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
+from stowplan.core.dry_run import DryRun
 
 from examples.plugins import cheap_nodes, team_nodes
 from examples.plugins.fast import cheap_nodes as cheap_nodes_fast
@@ -18,7 +19,6 @@ from examples.plugins.fast import team_nodes as team_nodes_fast
 from stowplan.cli import main
 from stowplan.config import load_config
 from stowplan.core.decision import Decision
-from stowplan.core.dry_run import DryRun
 from stowplan.errors import ConfigError
 from stowplan.framework import Action, Cycle, Hint, NodeInfo, PodInfo, Resource, Status
 from stowplan.objects.base import KubeObject

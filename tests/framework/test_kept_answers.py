@@ -13,9 +13,9 @@ from typing import Any
 
 import msgspec
 import pytest
+from stowplan.core.dry_run import DryRun
 
 from stowplan.config import load_config
-from stowplan.core.dry_run import DryRun
 from stowplan.framework.cycle import Cycle
 from stowplan.framework.plugin import Nominate
 from stowplan.framework.runtime import Framework

@@ -7,8 +7,8 @@ from random import Random
 from typing import Any
 
 import pytest
-
 from stowplan.core.dry_run import DryRun
+
 from stowplan.framework.cycle import Cycle
 from stowplan.framework.plugin import Nominate
 from stowplan.framework.status import Status, unschedulable

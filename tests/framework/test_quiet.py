@@ -11,10 +11,10 @@ from random import Random
 from typing import Any
 
 import pytest
+from stowplan.core.dry_run import DryRun
 
 from stowplan.config import load_config
 from stowplan.core.algorithm import Algorithm, Search
-from stowplan.core.dry_run import DryRun
 from stowplan.framework.cycle import Cycle
 from stowplan.framework.plugin import Nominate
 from stowplan.framework.status import SKIP, Status

@@ -8,8 +8,8 @@ from random import Random
 from typing import Any
 
 import msgspec
-
 from stowplan.core.dry_run import DryRun
+
 from stowplan.framework.events import Action, ClusterEvent, HintFunction, Resource
 from stowplan.objects.pod import Pod
 from stowplan.state.pod_info import PodInfo

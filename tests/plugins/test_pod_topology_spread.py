@@ -318,7 +318,7 @@ def test_the_default_selector_follows_services_and_the_owner() -> None:
         )
 
     world = World()
-    selectors = DefaultSelectors(world.objects)
+    selectors = DefaultSelectors(world.objects, world.handle.kept)
     by_rc, by_rs = owned("v1", "ReplicationController"), owned("apps/v1", "ReplicaSet")
     by_set, by_other = owned("apps/v1", "StatefulSet"), owned("batch/v1", "Job")
 
@@ -663,7 +663,7 @@ def test_system_defaults_as_defined(nodes: list[Any], pods: list[Any], data: st.
     )
     world = World(*cluster(nodes), *placed(pods, len(nodes)), service)
     plugin, asking = made(world, system=True), info(pod(labels={"app": "web"}))
-    selector = DefaultSelectors(world.objects).of(asking.kind)
+    selector = DefaultSelectors(world.objects, world.handle.kept).of(asking.kind)
     soft = [Constraint(3, HOST, selector), Constraint(5, ZONE, selector)]
     names = list(world.table.row_of)
     feasible = data.draw(st.lists(st.sampled_from(names), min_size=1, unique=True))

@@ -7,9 +7,9 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from stowplan.core.dry_run import DryRun
 
 from stowplan.config import load_config
-from stowplan.core.dry_run import DryRun
 from stowplan.errors import InputError
 from stowplan.plugins import IN_TREE
 from stowplan.runtime.plugins_path import GROUP, load_registry

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from random import Random
 
-from stowplan.core.decision import Decision
 from stowplan.core.dry_run import DryRun, Waiting
+
+from stowplan.core.decision import Decision
 from stowplan.core.machine import Machine
 from stowplan.framework.plugin import Nominate
 from stowplan.objects.base import KubeObject

@@ -13,14 +13,13 @@ from functools import partial
 from pathlib import Path
 from random import Random
 
-import click
-
 from stowplan.apiserver.http import Api, Authenticator, HttpServer
 from stowplan.apiserver.http.auth import User
 from stowplan.apiserver.http.documents import health
 from stowplan.apiserver.http.stand_in import StandIn
 from stowplan.apiserver.journal import SqliteJournal
 from stowplan.apiserver.store import Store
+from stowplan.cli._output import say
 from stowplan.cli._up_cluster import LocalCluster, Parts, Scheduling
 from stowplan.cli._up_kubeconfig import check_replaceable, kubeconfig, write_kubeconfig
 from stowplan.cli._up_tls import key_pair, server_context
@@ -176,10 +175,10 @@ def _greet(settings: Settings, url: str) -> None:
     else:
         what = "a cluster"
     where = f"kept in {settings.data}" if settings.data is not None else "in memory"
-    click.echo(f"{what}, {where}, at {url}")
+    say(f"{what}, {where}, at {url}")
     for line in _directions(settings, url):
-        click.echo(f"  {line}")
-    click.echo("Ctrl-C ends it.")
+        say(f"  {line}")
+    say("Ctrl-C ends it.")
 
 
 def _directions(settings: Settings, url: str) -> list[str]:

@@ -12,7 +12,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from stowplan.cli._output import Column, count_of, note, print_table, some_of, working
+from stowplan.cli._output import (
+    Column,
+    count_of,
+    note,
+    print_table,
+    say,
+    say_json,
+    some_of,
+    working,
+)
 
 if TYPE_CHECKING:
     from stowplan.core.algorithm import TieBreak
@@ -141,11 +150,11 @@ def _print_json(decisions: Iterable[Decision]) -> None:
     """One decision a line."""
     import msgspec
 
-    before = b'{"decisions": [\n'
+    before = '{"decisions": [\n'
     for decision in decisions:
-        click.echo(before + msgspec.json.encode(decision.to_dict()), nl=False)
-        before = b",\n"
-    click.echo('{"decisions": []}' if before.startswith(b"{") else "\n]}")
+        say_json(before + msgspec.json.encode(decision.to_dict()).decode(), nl=False)
+        before = ",\n"
+    say_json('{"decisions": []}' if before.startswith("{") else "\n]}")
 
 
 # -- text -----------------------------------------------------------------------------------
@@ -188,9 +197,9 @@ def _print_text(outcomes: list[Outcome]) -> None:
 
 
 def _section(lines: Iterable[str]) -> None:
-    click.echo()
+    say()
     for line in lines:
-        click.echo(line)
+        say(line)
 
 
 def _row(outcome: Outcome) -> list[str]:

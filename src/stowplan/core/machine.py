@@ -108,6 +108,7 @@ class Machine:
         self.clock = (recorder or NoRecorder()).now
         """For durations, and nothing else."""
         self.unschedulable_max_s = unschedulable_max_s
+        self._tie_break: TieBreak = tie_break
         self.stopping = False
         self.tap: Callable[[Sequence[Event], float, list[Effect]], None] | None = None
         """Told of everything that went in, and what came out of it."""
@@ -267,7 +268,7 @@ class Machine:
         old_frameworks, old_queue = self.frameworks, self.queue
         self.config, self.frameworks, self.queue = config, frameworks, queue
         before = self.algorithm
-        self.algorithm = make_algorithm(config, before.tie_break)
+        self.algorithm = make_algorithm(config, self._tie_break)
         self.algorithm.start_index, self.algorithm.explain = before.start_index, before.explain
         self._connect()
         self.cache.assumed_ttl_s = config.assumed_pod_ttl_seconds
@@ -278,6 +279,7 @@ class Machine:
             nodes=self.table,
             objects=self.objects,
             random=self.random,
+            ties_by_name=self._tie_break == "name",
             now=lambda: self.stepper.now_s,
             waiting=self.waiting,
             activate=lambda pods: self.queue.activate(pods),

@@ -17,6 +17,7 @@ class Cycle:
         "activate",
         "data",
         "handle",
+        "kept",
         "nodes",
         "plan",
         "quiet",
@@ -31,6 +32,8 @@ class Cycle:
         self.plan: Any = None
         """The framework's `Plan` for this kind of pod, once PreFilter has begun."""
         self.data: dict[str, Any] = {}
+        self.kept: dict[str, Any] = {}
+        """`handle.kept` of this kind of pod, once PreFilter has begun."""
         self.skip_filter = _NOBODY
         """Plugins whose PreFilter answered Skip: their Filter, AddPod and RemovePod are off."""
         self.quiet: Any = None
@@ -49,6 +52,6 @@ class Cycle:
             name: value.clone() if hasattr(value, "clone") else value
             for name, value in self.data.items()
         }
-        copy.plan, copy.skip_filter = self.plan, self.skip_filter
+        copy.plan, copy.kept, copy.skip_filter = self.plan, self.kept, self.skip_filter
         copy.statuses = self.statuses
         return copy

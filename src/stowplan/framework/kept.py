@@ -12,7 +12,7 @@ share them.  Above are those that look at the pods on the node too.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Collection, Hashable
 from functools import lru_cache
 from sys import getrefcount
 from typing import Any
@@ -20,17 +20,25 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from stowplan.framework.columns import written
 from stowplan.framework.cycle import Cycle
 from stowplan.framework.errors import filter_failed
 from stowplan.framework.one_by_one import filter_rows, score_one_by_one
 from stowplan.framework.plan import LocalPlugins, Plan
-from stowplan.framework.status import NO_REASON, Code, NodeMask, Rows, Scores, Status, Verdict
+from stowplan.framework.status import (
+    NO_REASON,
+    Code,
+    NodeMask,
+    Rows,
+    Scores,
+    Status,
+    Verdict,
+    row_numbers,
+)
 from stowplan.framework.timing import SUCCESS, Recorder
 from stowplan.state.node_table import NodeTable
 from stowplan.state.pod_info import PodInfo, kind_count
-
-ONE_BY_ONE_MAX = 3
-"""Up to so many changed rows are asked about singly: cheaper than arrays of that length."""
+from stowplan.state.row_follower import FEW, RowFollower
 
 BYTES_MAX = 256 * 2**20
 """Memory for kept answers; the least recently used signature goes first."""
@@ -77,7 +85,6 @@ class _Layer:
         "plugins",
         "raw",
         "reasons",
-        "seen",
         "sum",
         "sum_at",
         "why",
@@ -86,8 +93,6 @@ class _Layer:
     def __init__(self, plugins: LocalPlugins, below: _Layer | None = None) -> None:
         self.plugins = plugins
         self.below = below
-        self.seen = -1
-        """The version of the table (below: of its node objects) these answers are true for."""
         self.is_shared = False
         """Whether `first`, `why` and `final` are those of the layer below: not to be written."""
         self.first: NDArray[np.uint8] = _NO_FIRST
@@ -102,15 +107,6 @@ class _Layer:
         self.sum: AnyScores = _NO_SCORES
         """Weighted sum of the scores that need no normalising, of the layer below included; as
         wide as the widest of them."""
-
-    def resize(self, size: int) -> None:
-        self.first = _grown(self.first, size)
-        self.why = _grown(self.why, size)
-        self.final = _grown(self.final, size)
-        self.sum = _grown(self.sum, size)
-        self.raw = {name: _grown(column, size) for name, column in self.raw.items()}
-        self.is_shared = False
-        self._look()
 
     def _look(self) -> None:
         """Views of the columns for single cells: an array takes twice as long for one."""
@@ -170,7 +166,7 @@ class _Layer:
             if scores.dtype not in _WHOLE:
                 scores = scores.astype(np.int64)
             if not every:
-                self.raw[name] = _written(self.raw[name], rows, scores)
+                self.raw[name] = written(self.raw[name], rows, scores)
             elif getrefcount(scores) == _MINE_ALONE and scores.flags.owndata:
                 self.raw[name] = scores
             else:
@@ -192,7 +188,7 @@ class _Layer:
         else:
             self._own()
             self.first[rows], self.why[rows], self.final[rows] = first, why, final
-            self.sum = _written(self.sum, rows, total)
+            self.sum = written(self.sum, rows, total)
             self._look()
 
     def ask_one(
@@ -278,9 +274,10 @@ class _Layer:
 class NodeOnlyAnswers:
     """The lower layer: true until a node object changes."""
 
-    __slots__ = ("layer", "passed", "passed_rows")
+    __slots__ = ("_follower", "layer", "passed", "passed_rows")
 
     def __init__(self, plan: Plan) -> None:
+        self._follower = RowFollower(of_nodes=True)
         self.layer = _Layer(plan.outline.node_only)
         self.passed: NodeMask = _NO_MASK
         """Rows that hold a node which no filter of this layer turned down."""
@@ -289,20 +286,15 @@ class NodeOnlyAnswers:
     def refresh(
         self, cycle: Cycle, pod: PodInfo, table: NodeTable, recorder: Recorder | None
     ) -> None:
-        layer = self.layer
-        if layer.seen == table.node_version and len(layer.first) == table.size:
+        changed = self._follower.changed(table)
+        if changed is not None and not changed:
             return
-        rows = table.rows_with_nodes_newer_than(layer.seen)
-        if layer.seen >= 0 and len(layer.first) != table.size:
-            layer.resize(table.size)
-        if layer.seen < 0 or 2 * len(rows) > table.size:
-            layer.ask_many(cycle, pod, table, slice(0, table.size), recorder)
-        elif len(rows) > ONE_BY_ONE_MAX:
-            layer.ask_many(cycle, pod, table, rows, recorder)
+        layer = self.layer
+        if changed is None or len(changed) > FEW:
+            layer.ask_many(cycle, pod, table, _at_once(changed, table), recorder)
         else:
-            for row in rows.tolist():
+            for row in changed:
                 layer.ask_one(cycle, pod, table, row, recorder)
-        layer.seen = table.node_version
         self.passed = (layer.first == 0) & table.alive
         self.passed_rows = _rows_of(self.passed)
 
@@ -315,6 +307,8 @@ class LocalAnswers:
         "_best",
         "_best_at",
         "_best_count",
+        "_best_rows",
+        "_follower",
         "_is_passed_shared",
         "_layer",
         "_passed_at",
@@ -325,6 +319,7 @@ class LocalAnswers:
 
     def __init__(self, plan: Plan, below: NodeOnlyAnswers) -> None:
         self._below = below
+        self._follower = RowFollower()
         self._layer = _Layer(plan.outline.node_local, below.layer)
         self.passed: NodeMask = _NO_MASK
         """Rows that hold a node which no local filter turned down.  Never to be written to."""
@@ -336,13 +331,15 @@ class LocalAnswers:
         self._best_at = self._best.data
         self._best_count = 0
         """0: nobody has asked, or the last of the best has gone."""
+        self._best_rows: Rows | None = None
+        """The best, and perhaps some that were so before: none is missing, none there twice."""
         self.best_sum = 0
         """The sum of those that `best` gave."""
 
     @property
     def byte_count(self) -> int:
         layer = self._layer
-        return _FIXED_BYTES + len(layer.first) * (1 + 4 + 1 + 1 + 8 + 8 * len(layer.raw))
+        return _FIXED_BYTES + len(layer.first) * (1 + 4 + 1 + 1 + 8 + 8 + 8 * len(layer.raw))
 
     @property
     def first(self) -> NDArray[np.uint8]:
@@ -399,7 +396,22 @@ class LocalAnswers:
                 self._best &= self.passed
             self._best_at = self._best.data
             self._best_count = int(np.count_nonzero(self._best))
+            self._best_rows = None
         return self._best
+
+    def one_of_the_best(self, chance: Callable[[], float]) -> int:
+        """A row of `best`, each as likely as any other: drawn until it is one of them.
+
+        At least half of those it is drawn from are; when fewer, they are looked for anew.
+        """
+        best, rows = self.best(), self._best_rows
+        if rows is None or 2 * self._best_count < len(rows):
+            rows = self._best_rows = _rows_of(best)
+        is_best, count, row_at = self._best_at, len(rows), rows.item
+        while True:
+            row = row_at(int(chance() * count))
+            if is_best[row]:
+                return row
 
     def refresh(
         self, cycle: Cycle, pod: PodInfo, table: NodeTable, recorder: Recorder | None = None
@@ -408,27 +420,21 @@ class LocalAnswers:
 
         With a recorder every plugin is timed.
         """
-        layer = self._layer
-        size = table.size
-        if layer.seen == table.version and len(self.passed) == size:
+        changed = self._follower.changed(table)
+        if changed is not None and not changed:
             return 0
         self._below.refresh(cycle, pod, table, recorder)
-        if len(self.passed) != size and layer.seen >= 0:
-            layer.resize(size)
-            self._set_passed(_grown(self.passed, size))
-            self._best_count = 0
-        few = table.few_rows_newer_than(layer.seen, ONE_BY_ONE_MAX)
-        count = self._ask_many(cycle, pod, table, recorder) if few is None else len(few)
-        for row in few or ():
-            passed = layer.ask_one(cycle, pod, table, row, recorder)
+        if changed is None or len(changed) > FEW:
+            return self._ask_many(cycle, pod, table, _at_once(changed, table), recorder)
+        for row in changed:
+            passed = self._layer.ask_one(cycle, pod, table, row, recorder)
             if self._passed_at[row] != passed:
                 self._own_passed()
                 self._passed_at[row] = passed
                 self._passed_rows = None
             if self._best_count:
                 self._rank(row, passed)
-        layer.seen = table.version
-        return count
+        return len(changed)
 
     def _rank(self, row: int, passed: bool) -> None:
         """See whether a row that was asked about is among the best now."""
@@ -440,27 +446,31 @@ class LocalAnswers:
         if is_best != self._best_at[row]:
             self._best_at[row] = is_best
             self._best_count += 1 if is_best else -1
+            if is_best:
+                self._best_rows = None
 
     def _ask_many(
-        self, cycle: Cycle, pod: PodInfo, table: NodeTable, recorder: Recorder | None
+        self,
+        cycle: Cycle,
+        pod: PodInfo,
+        table: NodeTable,
+        rows: Rows | slice,
+        recorder: Recorder | None,
     ) -> int:
-        layer, every = self._layer, slice(0, table.size)
-        changed = table.rows_newer_than(layer.seen) if layer.seen >= 0 else None
-        if changed is None or 2 * len(changed) > table.size:
-            layer.ask_many(cycle, pod, table, every, recorder)
-            if layer.is_shared:
-                below = self._below
-                self._set_passed(below.passed)
-                self._passed_rows, self._is_passed_shared = below.passed_rows, True
-            else:
-                self._set_passed((layer.first == 0) & table.alive)
-        else:
-            layer.ask_many(cycle, pod, table, changed, recorder)
-            self._own_passed()
-            self.passed[changed] = (layer.first[changed] == 0) & table.alive[changed]
-            self._passed_rows = None
+        layer, below = self._layer, self._below
+        layer.ask_many(cycle, pod, table, rows, recorder)
         self._best_count = 0
-        return table.size if changed is None else len(changed)
+        if not isinstance(rows, slice):
+            self._own_passed()
+            self.passed[rows] = (layer.first[rows] == 0) & table.alive[rows]
+            self._passed_rows = None
+            return len(rows)
+        if layer.is_shared:
+            self._set_passed(below.passed)
+            self._passed_rows, self._is_passed_shared = below.passed_rows, True
+        else:
+            self._set_passed((layer.first == 0) & table.alive)
+        return table.size
 
     def _own_passed(self) -> None:
         if self._is_passed_shared:
@@ -551,6 +561,13 @@ class KeptAnswers:
         self._node_only.clear()
 
 
+def _at_once(changed: Collection[int] | None, table: NodeTable) -> Rows | slice:
+    """The rows to ask about: a slice stands for all, and is cheaper than half of them."""
+    if changed is None or 2 * len(changed) > table.size:
+        return slice(0, table.size)
+    return row_numbers(changed)
+
+
 def _rows_of(mask: NodeMask) -> Rows:
     """The rows that are set, ascending."""
     everyone = np.count_nonzero(mask) == len(mask)
@@ -568,18 +585,3 @@ def _note(recorder: Recorder, plugin: str, point: str, started_s: float) -> floa
     now_s = recorder.now()
     recorder.plugin(plugin, point, SUCCESS, now_s - started_s)
     return now_s
-
-
-def _written(column: NDArray[Any], rows: Rows | slice, values: NDArray[Any]) -> NDArray[Any]:
-    """The column with these values, made wider if it has to be."""
-    if column.dtype != values.dtype:
-        column = column.astype(np.promote_types(column.dtype, values.dtype), copy=False)
-    column[rows] = values
-    return column
-
-
-def _grown(column: NDArray[Any], size: int) -> NDArray[Any]:
-    grown = np.zeros(size, column.dtype)
-    kept = min(size, len(column))
-    grown[:kept] = column[:kept]
-    return grown

@@ -33,7 +33,7 @@ from stowplan.framework.plan import (
 )
 from stowplan.framework.plugin import PluginSet
 from stowplan.framework.status import Code, Rows, Status
-from stowplan.state.pod_info import PodInfo
+from stowplan.state.pod_info import KeptPer, PodInfo
 
 _Item = TypeVar("_Item")
 
@@ -43,6 +43,9 @@ _OUTLINES_MAX = 64
 """Outlines remembered: few are needed, but a plugin may say something new of every kind."""
 
 _NO_ROWS: Rows = np.zeros(0, np.intp)
+
+_COMMON = "plans"
+"""The key among what is kept per traits."""
 
 
 class _Member(NamedTuple):
@@ -92,12 +95,14 @@ class Planner:
         plugins: PluginSet,
         handle: Handle,
         tallies: Tallies,
+        by_traits: KeptPer,
         pre_filter: Callable[[Cycle, PodInfo, Any], PreFilterAnswer],
         pre_score_says_go: Callable[[Cycle, PodInfo, str, Rows], bool],
     ) -> None:
         self._plugins = plugins
         self._handle = handle
         self._tallies = tallies
+        self._by_traits = by_traits
         self._pre_filter = pre_filter
         self._pre_score_says_go = pre_score_says_go
         self._outlines: dict[tuple[_Word, ...], dict[tuple[_Word, ...], Outline]] = {}
@@ -129,13 +134,13 @@ class Planner:
         return plan
 
     def _common(self, pod: PodInfo) -> _Common:
-        kept = pod.kind.traits.kept
-        found: _Common | None = kept.get(self)
+        kept = self._by_traits[pod.kind.traits.ref]
+        found: _Common | None = kept.get(_COMMON)
         node_count = self._handle.nodes.node_count
         if found is None or found.node_count != node_count:
             general, cycle = self._general, Cycle(self._handle)
             parts, words = self._ask(general, cycle, pod)
-            found = kept[self] = _Common(
+            found = kept[_COMMON] = _Common(
                 node_count,
                 parts,
                 _node_parts(general, parts),

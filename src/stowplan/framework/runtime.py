@@ -42,7 +42,7 @@ from stowplan.framework.status import (
 from stowplan.framework.timing import BUFFER_MAX, ERROR, SUCCESS, NoRecorder, Recorder
 from stowplan.state.node_info import NodeInfo
 from stowplan.state.node_table import NodeTable
-from stowplan.state.pod_info import PodInfo
+from stowplan.state.pod_info import KeptPer, PodInfo
 
 Named = tuple[tuple[str, Any], ...]
 """(plugin's name, plugin), in order."""
@@ -94,11 +94,17 @@ class Framework:
         self._working: dict[frozenset[str], tuple[tuple[Any, ...], tuple[Any, ...]]] = {}
         self._pre_score = {_name(p): p for p in plugins.pre_score}
         self._flat: dict[str, int] = {}
-        self._quiet_key = object()
+        self._by_traits = KeptPer()
+        """What is known of pods whatever their size, per `PodTraits`."""
         self.tallies: Tallies = {}
         """How often each set of plugins was asked."""
         self._planner = Planner(
-            plugins, handle, self.tallies, self._one_pre_filter, self._pre_score_says_go
+            plugins,
+            handle,
+            self.tallies,
+            self._by_traits,
+            self._one_pre_filter,
+            self._pre_score_says_go,
         )
         handle.framework = self
 
@@ -106,10 +112,27 @@ class Framework:
 
     def plan_of(self, pod: PodInfo) -> Plan:
         """What this profile does for pods of this kind."""
-        plan: Plan | None = pod.kind.kept.get(self)
+        return self._plan_of(pod, self.handle.kept[pod.kind.ref])
+
+    def _plan_of(self, pod: PodInfo, kept: dict[str, Any]) -> Plan:
+        plan: Plan | None = kept.get(_PLAN)
         if plan is None or plan.node_count != self.handle.nodes.node_count:
-            plan = pod.kind.kept[self] = self._planner.make(pod)
+            plan = kept[_PLAN] = self._planner.make(pod)
         return plan
+
+    def _begin(self, cycle: Cycle, pod: PodInfo) -> Plan:
+        """Hand the cycle what is known of pods like this one."""
+        kept = cycle.kept = self.handle.kept[pod.kind.ref]
+        plan = cycle.plan = self._plan_of(pod, kept)
+        if plan.data:
+            cycle.data.update(plan.data)
+        return plan
+
+    def forget(self) -> None:
+        """Drop all that is kept: the next decision is made as if it were the first."""
+        self.kept.clear()
+        self.handle.kept.clear()
+        self._by_traits.clear()
 
     def _point(self, point: str, status: str, started_s: float) -> None:
         recorder = self.recorder
@@ -123,20 +146,17 @@ class Framework:
         So it is with most pods once the first of their sort went the long way.  None: others may
         have something to say.
         """
-        handle, kind = self.handle, pod.kind
-        quiet: Quiet | None = kind.traits.kept.get(self._quiet_key)
+        handle = self.handle
+        quiet: Quiet | None = self._by_traits[pod.kind.traits.ref].get(_QUIET)
         if quiet is None or quiet.flat is None or cycle.sampled or handle.nominated.node_of:
             return None
         if quiet.context != self._context():
             return None
         started_s = self._now()
-        plan = self.plan_of(pod)
-        outline = plan.outline
+        outline = self._begin(cycle, pod).outline
         if outline is not quiet.outline:
             return None
-        cycle.plan, cycle.quiet, cycle.skip_filter = plan, quiet, quiet.skipped
-        if plan.data:
-            cycle.data.update(plan.data)
+        cycle.quiet, cycle.skip_filter = quiet, quiet.skipped
         answers = self.local_answers(cycle, pod)
         rows = answers.passed_rows()
         self._filter_s.append(self._now() - started_s)
@@ -176,13 +196,10 @@ class Framework:
         return verdict
 
     def _pre_filter(self, cycle: Cycle, pod: PodInfo) -> PreFilterVerdict:
-        plan = cycle.plan = self.plan_of(pod)
-        outline = plan.outline
+        outline = self._begin(cycle, pod).outline
         outline.tally.pre_filtered += 1
-        if plan.data:
-            cycle.data.update(plan.data)
-        context = self._context()
-        quiet: Quiet | None = pod.kind.traits.kept.get(self._quiet_key)
+        context, by_traits = self._context(), self._by_traits[pod.kind.traits.ref]
+        quiet: Quiet | None = by_traits.get(_QUIET)
         if (
             quiet is not None
             and quiet.context == context
@@ -221,7 +238,7 @@ class Framework:
                 is_news = quiet is None or quiet.context != context
                 if is_news and _skip_steadily((step.plugin for step in outline.steps), pod):
                     # Pods that fit nowhere never get as far as scoring.
-                    pod.kind.traits.kept[self._quiet_key] = cycle.quiet
+                    by_traits[_QUIET] = cycle.quiet
             return _GO_ON
         return PreFilterVerdict(None, tuple(narrowed), frozenset.intersection(*narrowed.values()))
 
@@ -463,7 +480,7 @@ class Framework:
             everyone = (*(step.plugin for step in outline.steps), *outline.cluster_scores)
             if _skip_steadily(everyone, pod):
                 cycle.quiet.is_settled = True
-                pod.kind.traits.kept[self._quiet_key] = cycle.quiet
+                self._by_traits[pod.kind.traits.ref][_QUIET] = cycle.quiet
         return asked
 
     def _pre_score_says_go(self, cycle: Cycle, pod: PodInfo, name: str, rows: Rows) -> bool:
@@ -538,6 +555,8 @@ class Framework:
 _NO_ROWS: Rows = np.zeros(0, np.intp)
 _ONE_ZERO: Scores = np.zeros(1, np.int64)
 _GO_ON = PreFilterVerdict(None)
+_PLAN, _QUIET = "plan", "quiet"
+"""Where the framework keeps its own, beside what plugins keep under their names."""
 
 
 def _skip_steadily(plugins: Iterable[Any], pod: PodInfo) -> bool:

@@ -31,7 +31,7 @@ from stowplan.objects.resources import (
     is_scalar,
     pod_requests,
 )
-from stowplan.plugins._shared.room import rooms_of
+from stowplan.plugins._shared.room import Rooms
 from stowplan.plugins._shared.rows import all_passed, row_count
 from stowplan.plugins._shared.scoring_strategies import (
     LeastAllocated,
@@ -125,7 +125,8 @@ class NodeResourcesFit:
         strategy = args.scoring_strategy if args is not None else None
         self._strategy = _strategy(strategy)
         self._resources = _resources(strategy)
-        self._rooms = rooms_of(handle.nodes)
+        self._kept = handle.kept
+        self._rooms = handle.shared(Rooms)
 
     def signature(self, pod: PodInfo) -> Hashable:
         return self._ask(pod).signature
@@ -134,7 +135,7 @@ class NodeResourcesFit:
         """Nothing to do: what the pod asks for is worked out where it is first needed."""
 
     def filter_node(self, cycle: Cycle, pod: PodInfo, node: NodeInfo) -> Status | None:
-        ask: _Ask = pod.kind.kept.get(self) or self._ask(pod)
+        ask: _Ask = cycle.kept.get(self.name) or self._ask(pod)
         has, requested = node.allocatable, node.requested
         bits = 1 if len(node.pods) >= has.get(PODS, 0) else 0
         final = False
@@ -149,6 +150,7 @@ class NodeResourcesFit:
         self, cycle: Cycle, pod: PodInfo, nodes: NodeTable, rows: Rows | slice
     ) -> Verdict:
         ask, of = self._ask(pod), self._rooms.of
+        self._rooms.catch_up()
         tight = [
             (name, room, amount, bit)
             for name, amount, bit in (_ONE_POD, *ask.checked)
@@ -170,7 +172,7 @@ class NodeResourcesFit:
         """Nor here."""
 
     def score_node(self, cycle: Cycle, pod: PodInfo, node: NodeInfo) -> int:
-        ask: _Ask = pod.kind.kept.get(self) or self._ask(pod)
+        ask: _Ask = cycle.kept.get(self.name) or self._ask(pod)
         strategy, has = self._strategy, node.allocatable
         total = weights = 0
         for name, amount, weight in ask.scored:
@@ -194,6 +196,7 @@ class NodeResourcesFit:
         self, cycle: Cycle, pod: PodInfo, nodes: NodeTable, rows: Rows | slice
     ) -> Scores:
         of = self._rooms.by_score
+        self._rooms.catch_up()
         parts = [
             (weight, amount, of(name).at(rows)) for name, amount, weight in self._ask(pod).scored
         ]
@@ -219,10 +222,10 @@ class NodeResourcesFit:
         return Hint.QUEUE if more else Hint.SKIP
 
     def _ask(self, pod: PodInfo) -> _Ask:
-        kept = pod.kind.kept
-        ask: _Ask | None = kept.get(self)
+        kept = self._kept[pod.kind.ref]
+        ask: _Ask | None = kept.get(self.name)
         if ask is None:
-            ask = kept[self] = _Ask(self._checked(pod.kind.requests), self._scored(pod.kind))
+            ask = kept[self.name] = _Ask(self._checked(pod.kind.requests), self._scored(pod.kind))
         return ask
 
     def _checked(self, requests: Mapping[str, int]) -> dict[str, int]:

@@ -18,7 +18,7 @@ from stowplan.objects.taints import NO_SCHEDULE, tolerates
 from stowplan.plugins._shared.rows import all_passed
 from stowplan.state.node_info import NodeInfo
 from stowplan.state.node_table import NodeTable
-from stowplan.state.pod_info import PodInfo
+from stowplan.state.pod_info import PodInfo, PodKind, fact
 
 UNSCHEDULABLE = "node(s) were unschedulable"
 
@@ -36,11 +36,7 @@ class NodeUnschedulable:
 
     def signature(self, pod: PodInfo) -> bool:
         """Whether the pod tolerates the cordon: all that is read of it."""
-        kept = pod.kind.kept
-        tolerated: bool | None = kept.get(NodeUnschedulable)
-        if tolerated is None:
-            tolerated = kept[NodeUnschedulable] = _tolerates_cordon(pod.kind.tolerations)
-        return tolerated
+        return _is_unconcerned(pod.kind)
 
     def filter_node(self, cycle: Cycle, pod: PodInfo, node: NodeInfo) -> Status | None:
         cordoned = node.node is not None and node.node.spec.unschedulable
@@ -58,6 +54,11 @@ class NodeUnschedulable:
             on(Resource.NODE, Action.ADD | Action.UPDATE_NODE_TAINT, _after_node_change),
             on(Resource.POD, Action.UPDATE_POD_TOLERATION, _after_toleration_change),
         )
+
+
+@fact
+def _is_unconcerned(kind: PodKind) -> bool:
+    return _tolerates_cordon(kind.tolerations)
 
 
 def _tolerates_cordon(tolerations: Iterable[Toleration]) -> bool:

@@ -41,6 +41,7 @@ class TaintToleration:
     by_traits = True
 
     def __init__(self, args: Any, handle: Handle) -> None:
+        self._kept = handle.kept
         self._by_tolerations: dict[_Signature, _Answers] = {}
 
     def signature(self, pod: PodInfo) -> _Signature:
@@ -93,8 +94,8 @@ class TaintToleration:
         )
 
     def _answers(self, pod: PodInfo) -> _Answers:
-        kept = pod.kind.kept
-        found: _Answers | None = kept.get(self)
+        kept = self._kept[pod.kind.ref]
+        found: _Answers | None = kept.get(self.name)
         if found is None:
             tolerations = pod.kind.tolerations
             signature = frozenset((t.key, t.operator, t.value, t.effect) for t in tolerations)
@@ -103,7 +104,7 @@ class TaintToleration:
                 if len(self._by_tolerations) == _KEPT_MAX:
                     del self._by_tolerations[next(iter(self._by_tolerations))]
                 found = self._by_tolerations[signature] = _Answers(signature, tolerations)
-            kept[self] = found
+            kept[self.name] = found
         return found
 
 

@@ -30,7 +30,7 @@ from stowplan.plugins._shared.volumes import (
 )
 from stowplan.state.node_info import NodeInfo
 from stowplan.state.node_table import NodeTable
-from stowplan.state.pod_info import PodInfo, PodKind
+from stowplan.state.pod_info import PodInfo, PodKind, fact
 from stowplan.state.pod_sorts import EVERY_POD, Place
 
 DISK_CONFLICT = "node(s) had no available disk"
@@ -41,7 +41,6 @@ CLAIM_IN_USE = (
 
 _ONCE_POD = "ReadWriteOncePod"
 _REASONS = (DISK_CONFLICT, CLAIM_IN_USE)
-_KEPT = "disks written into the pod"
 
 
 class Disk(NamedTuple):
@@ -149,11 +148,9 @@ class VolumeRestrictions:
         )
 
 
+@fact
 def disks_of(kind: PodKind) -> Disks:
-    found: Disks | None = kind.kept.get(_KEPT)
-    if found is None:
-        found = kind.kept[_KEPT] = _disks(kind.volumes)
-    return found
+    return _disks(kind.volumes)
 
 
 def disks_clash(mine: Disks, theirs: Disks) -> bool:

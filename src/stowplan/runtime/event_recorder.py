@@ -183,8 +183,15 @@ class EventRecorder:
         other = "" if related is None else related.metadata.uid
         # Not the note, but the version of the object: a pod whose condition has been written since,
         # with another message, gets an event of its own.
-        uid, version = metadata.uid, metadata.resource_version
-        key = (event.type, event.action, event.reason, event.controller, uid, version, other)
+        key = (
+            event.type,
+            event.action,
+            event.reason,
+            event.controller,
+            metadata.uid,
+            metadata.resource_version,
+            other,
+        )
         known = self._series
         series = known.get(key)
         if series is not None:
@@ -201,19 +208,17 @@ class EventRecorder:
         if not self._sweep_planned:
             self._sweep_planned = True
             self._call_later(SERIES_IDLE_S, self._sweep)
-        return series, key, self._creation(series), 1
+        return series, key, self._creation(event, series), 1
 
-    def _creation(self, series: _Series) -> Create:
-        event = series.event
+    def _creation(
+        self, event: RecordEvent, series: _Series, repeated: EventSeries | None = None
+    ) -> Create:
         related, controller, begun_s = event.related, event.controller, series.begun_s
         if begun_s != self._written_s:
             self._written_s, self._written = begun_s, format_micro_time(begun_s)
         instance = self._instances.get(controller)
         if instance is None:
             instance = self._instances[controller] = f"{controller}-{self._instance}"
-        repeated = None
-        if series.count > 1:
-            repeated = EventSeries(series.count, format_micro_time(series.last_s))
         body = Event(
             api_version="events.k8s.io/v1",
             kind="Event",
@@ -287,7 +292,9 @@ class EventRecorder:
         elif isinstance(error, NotFound) and isinstance(request, Patch):
             # It is gone, for its hour was over: it is made anew, and says how many there were.
             series.written = series.count
-            self._again.append((series, key, self._creation(series), tries))
+            repeated = EventSeries(series.count, format_micro_time(series.last_s))
+            creation = self._creation(series.event, series, repeated)
+            self._again.append((series, key, creation, tries))
         else:
             self._give_up(key, error)
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from stowplan.state.counts import CountColumn, DomainCounts, Domains
 from stowplan.state.label_column import LabelColumn
-from stowplan.state.pod_info import PodKind, kind_count
+from stowplan.state.pod_info import KeptPer, PodKind, kind_count
 from stowplan.state.pod_sorts import Place, PodSort, places_of
 from stowplan.state.row_set import ALL_NODES, Member, all_nodes
 
@@ -50,6 +50,8 @@ class CountIndex:
         self._domains: dict[Domains, tuple[LabelColumn, Hashable]] = {}
         self._domains_at: dict[LabelColumn, dict[Hashable, Domains]] = {}
         self._domain_counts: dict[DomainCounts, None] = {}
+        self._counting = KeptPer()
+        """Per kind of pod the columns in which its pods count, as of a version."""
         self._version = 0
         """Grows when columns were made or dropped."""
 
@@ -134,16 +136,17 @@ class CountIndex:
 
     def _columns_counting(self, kind: PodKind) -> list[tuple[CountColumn, int]]:
         """The columns in which pods of this kind count, and how often."""
-        kept: tuple[int, list[tuple[CountColumn, int]]] | None = kind.kept.get(self)
-        if kept is None or kept[0] != self._version:
-            counting = [
+        kept = self._counting[kind.ref]
+        if kept.get("version") != self._version:
+            kept["version"] = self._version
+            kept["columns"] = [
                 (column, weight)
                 for place in places_of(kind)
                 for column in self._columns_at.get(place, ())
                 if (weight := column.sort.weigh(kind))
             ]
-            kept = kind.kept[self] = (self._version, counting)
-        return kept[1]
+        counting: list[tuple[CountColumn, int]] = kept["columns"]
+        return counting
 
     def domains_of(self, query: DomainQuery | SumQuery) -> Domains:
         """Which node is in which domain."""

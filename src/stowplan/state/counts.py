@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from stowplan.state.label_column import ABSENT, LabelColumn
 from stowplan.state.pod_sorts import PodSort
+from stowplan.state.row_follower import FEW, RowFollower
 
 if TYPE_CHECKING:
     from stowplan.state.node_table import NodeTable
@@ -24,10 +25,6 @@ if TYPE_CHECKING:
 Counts = NDArray[np.signedinteger[Any]]
 """int32, or int64 where pods count with weights."""
 Numbers = NDArray[np.intp]
-
-_ONE_BY_ONE_MAX = 32
-"""Up to so many changed nodes are moved between domains singly; beyond, all are looked at."""
-
 
 _FOLLOWED_MAX = 64
 """With more labels than that to be followed, all are added up anew when somebody asks: a pod with
@@ -111,9 +108,9 @@ class Domains:
     """Which domain, that is which value of a label, each node of a row set is in."""
 
     __slots__ = (
+        "_follower",
         "_node_counts",
         "_present",
-        "_seen",
         "_table",
         "cells",
         "counted",
@@ -144,7 +141,7 @@ class Domains:
         self._node_counts: Counts = np.zeros(0, np.int32)
         self._present: Numbers | None = None
         self._table = table
-        self._seen = -1
+        self._follower = RowFollower(of_nodes=True)
 
     @property
     def present(self) -> Numbers:
@@ -165,21 +162,19 @@ class Domains:
     def refresh(self) -> None:
         table = self._table
         self.used = table.version
-        if self._seen == table.node_version:
+        changed = self._follower.changed(table, at_most=FEW)
+        if changed is not None and not changed:
             return
         self.rows.refresh()
-        changed = table.rows_with_nodes_newer_than(self._seen)
         size = len(self.label.values)
         if size > len(self._node_counts):
             self._node_counts = _grown(self._node_counts, size, 0)
             self.version += 1
-        if len(changed) > _ONE_BY_ONE_MAX:
+        if changed is None:
             self._look_at_all()
-        else:
-            for row in changed.tolist():
-                self._move(row)
+        for row in changed or ():
+            self._move(row)
         self._present = None
-        self._seen = table.node_version
 
     def resize(self, capacity: int) -> None:
         if capacity > len(self.ids):

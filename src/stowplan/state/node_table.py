@@ -4,9 +4,9 @@
 and never write them.  A removed node leaves a hole that `alive` masks until another node takes
 the row.
 
-Every row carries the version of its last change, of any sort and of its node object alone, so
-that whatever is kept per row (`framework.kept`, `RowSet`, `DomainCounts`) catches up by looking at
-those rows only.
+Every change of a row is a version, and so is every change of a node object; the table remembers
+which row each of the last versions changed.  Whatever is kept per row catches up by looking at
+those rows only (`state.row_follower`).
 
 `core.schedule_one` refreshes it at the start of a cycle; nothing else writes it.  `heal` and
 `check` compare it with the cache, and rebuild it if something is amiss.
@@ -14,7 +14,7 @@ those rows only.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable
+from collections.abc import Hashable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,6 +34,7 @@ from stowplan.state.pod_info import NO_LABELS, PodInfo
 from stowplan.state.pod_sorts import TERM_SORTS
 from stowplan.state.pod_table import PodTable
 from stowplan.state.port_columns import PortColumns
+from stowplan.state.row_follower import LOG_MAX
 from stowplan.state.row_set import Member, RowSet
 
 if TYPE_CHECKING:
@@ -45,9 +46,6 @@ Rows = NDArray[np.intp]
 
 AMOUNT_MAX = 2**62
 """Larger sums are cut off: room for one more request without leaving 64 bits."""
-
-_LOG_MAX = 4096
-"""Changed rows remembered one by one; further back, versions are compared over the whole table."""
 
 _ROW_SETS_MAX = 1024
 """Row sets kept; the oldest goes first."""
@@ -84,7 +82,7 @@ class NodeTable:
         self._feature_index: dict[frozenset[str], int] = {}
         self._nodes: list[Node | None] = []
         self._free: list[int] = []
-        self._log = [0] * _LOG_MAX
+        self.log, self.node_log = [0] * LOG_MAX, [0] * LOG_MAX
         """Each version changed one row: which, for the last versions, round and round."""
         self._columns: dict[str, NDArray[Any]] = {}
         self._cells: dict[str, memoryview] = {}
@@ -124,7 +122,8 @@ class NodeTable:
             self._taint_index.copy(),
             self._feature_index.copy(),
         )
-        fork._nodes, fork._free, fork._log = self._nodes[:], self._free[:], self._log[:]
+        fork._nodes, fork._free = self._nodes[:], self._free[:]
+        fork.log, fork.node_log = self.log[:], self.node_log[:]
         fork._columns = {name: column.copy() for name, column in self._columns.items()}
         fork._allocatable = {name: column.copy() for name, column in self._allocatable.items()}
         fork._requested = {name: column.copy() for name, column in self._requested.items()}
@@ -170,10 +169,6 @@ class NodeTable:
     def feature_list(self) -> NDArray[np.int32]:
         """Per row, an index into `feature_lists` (declared features)."""
         return self._view("feature_list")
-
-    @property
-    def row_version(self) -> Ints:
-        return self._view("row_version")
 
     @property
     def row_pods_version(self) -> Ints:
@@ -259,35 +254,6 @@ class NodeTable:
                 self._row_sets.pop(next(iter(self._row_sets)))
         found.refresh()
         return found
-
-    # -- what changed -----------------------------------------------------------------------
-
-    def rows_newer_than(self, version: int) -> Rows:
-        """Rows changed after `version`, each once."""
-        if version >= self.version:
-            return _NO_ROWS
-        if version < 0 or self.version - version > _LOG_MAX:
-            changed: Rows = np.flatnonzero(self.row_version > version)
-            return changed
-        log = self._log
-        recent = {log[at % _LOG_MAX] for at in range(version + 1, self.version + 1)}
-        return np.array(sorted(recent), np.intp)
-
-    def few_rows_newer_than(self, version: int, count_max: int) -> Collection[int] | None:
-        """The same as plain numbers, if there are no more changes than that; else None.
-
-        Below 0 is before everything: who has seen nothing has to look at all rows.
-        """
-        latest, log = self.version, self._log
-        if version < 0 or latest - version > count_max:
-            return None
-        if latest - version == 1:
-            return (log[latest % _LOG_MAX],)
-        return {log[at % _LOG_MAX] for at in range(version + 1, latest + 1)}
-
-    def rows_with_nodes_newer_than(self, version: int) -> Rows:
-        changed: Rows = np.flatnonzero(self._view("row_node_version") > version)
-        return changed
 
     @property
     def order(self) -> Rows:
@@ -409,7 +375,7 @@ class NodeTable:
         self.node_count = 0
         self._membership += 1
         for name, column in self._columns.items():
-            if name not in _VERSIONS:
+            if name != "row_pods_version":
                 column[:] = 0
         for amounts in (*self._allocatable.values(), *self._requested.values()):
             amounts[:] = 0
@@ -476,12 +442,11 @@ class NodeTable:
 
     def _touch(self, row: int, node_changed: bool) -> None:
         self.version = version = self.version + 1
-        self._log[version % _LOG_MAX] = row
-        self._version_cells[row] = version
+        self.log[version % LOG_MAX] = row
         self._pods_version_cells[row] += 1
         if node_changed:
-            self.node_version += 1
-            self._cells["row_node_version"][row] = self.node_version
+            self.node_version = version = self.node_version + 1
+            self.node_log[version % LOG_MAX] = row
 
     def _write_row(self, row: int, info: NodeInfo) -> None:
         self.rows_written += 1
@@ -572,7 +537,6 @@ class NodeTable:
 
     def _look(self) -> None:
         cells = self._cells = {name: column.data for name, column in self._columns.items()}
-        self._version_cells = cells["row_version"]
         self._pods_version_cells = cells["row_pods_version"]
         self._sum_cells = cells["nonzero_milli_cpu"], cells["nonzero_memory"], cells["pod_count"]
         self._requested_cells = {name: column.data for name, column in self._requested.items()}
@@ -587,8 +551,6 @@ _POD_ADDED, _POD_SWAPPED, _POD_REDEFINED, _POD_REMOVED = (
     Change.POD_REMOVED,
 )
 
-_NO_ROWS: Rows = np.zeros(0, np.intp)
-
 _COLUMNS: dict[str, type[np.generic]] = {
     "alive": np.bool_,
     "unschedulable": np.bool_,
@@ -597,11 +559,8 @@ _COLUMNS: dict[str, type[np.generic]] = {
     "nonzero_memory": np.int64,
     "taint_list": np.int32,
     "feature_list": np.int32,
-    "row_version": np.int64,
-    "row_node_version": np.int64,
     "row_pods_version": np.int64,
 }
-_VERSIONS = frozenset({"row_version", "row_node_version", "row_pods_version"})
 
 
 def _labels_of(node: Node | None) -> dict[str, str] | None:

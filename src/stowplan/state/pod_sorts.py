@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from stowplan.objects.labels import IN, NOTHING, Selector
-from stowplan.state.pod_info import PodKind, Term
+from stowplan.state.pod_info import PodKind, Term, fact
 
 Place = tuple[Any, Any]
 """(namespace, (label, value)), None standing for any; or (sort of term, term)."""
@@ -30,9 +30,6 @@ TERM_SORTS = (
 """The attributes of `PodKind` that hold terms."""
 
 _WEIGHTED_SORTS = frozenset({"preferred_affinity", "preferred_anti_affinity"})
-
-_PLACES = "places"
-_TERM_COUNTS = "term counts"
 
 _PLACES_MAX = 64
 """Namespaces times values, for one selector; with more, it is found by one of the two alone."""
@@ -152,12 +149,12 @@ def weight_of(term_sort: str, term: Term) -> int:
 
 def term_counts(kind: PodKind, term_sort: str) -> dict[Term, int]:
     """How often the kind has each of its terms of that sort."""
-    if not kind.has_pod_affinity:
-        return {}
-    counts: dict[Term, int] | None = kind.kept.get((_TERM_COUNTS, term_sort))
-    if counts is None:
-        counts = kind.kept[_TERM_COUNTS, term_sort] = dict(Counter(getattr(kind, term_sort)))
-    return counts
+    return _term_counts(kind)[term_sort] if kind.has_pod_affinity else {}
+
+
+@fact
+def _term_counts(kind: PodKind) -> dict[str, dict[Term, int]]:
+    return {sort: dict(Counter(getattr(kind, sort))) for sort in TERM_SORTS}
 
 
 def term_places(term: Term) -> list[Place]:
@@ -166,14 +163,13 @@ def term_places(term: Term) -> list[Place]:
     return selector_places(None if by_selector else term.namespaces, term.selector)
 
 
+@fact
 def places_of(kind: PodKind) -> list[Place]:
     """Where sorts and terms that concern this kind may be filed."""
-    places: list[Place] | None = kind.kept.get(_PLACES)
-    if places is None:
-        pairs: list[Any] = [None, *kind.labels.items()]
-        places = [(namespace, pair) for namespace in (kind.namespace, None) for pair in pairs]
-        if kind.has_pod_affinity:
-            for sort in TERM_SORTS:
-                places += [(sort, term) for term in term_counts(kind, sort)]
-        kind.kept[_PLACES] = places
+    pairs: list[Any] = [None, *kind.labels.items()]
+    places: list[Place]
+    places = [(namespace, pair) for namespace in (kind.namespace, None) for pair in pairs]
+    if kind.has_pod_affinity:
+        for sort in TERM_SORTS:
+            places += [(sort, term) for term in term_counts(kind, sort)]
     return places

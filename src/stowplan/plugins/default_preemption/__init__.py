@@ -125,7 +125,8 @@ class DefaultPreemption:
         chosen = yield AskPreemptionExtenders(pod, candidates)
         if isinstance(chosen, Status):
             return None, chosen
-        best = pick_candidate(chosen)
+        handle = self._handle
+        best = pick_candidate(chosen, None if handle.ties_by_name else handle.random)
         if best is None:
             return None, unschedulable("no candidate node for preemption")
         return PostFilterResult(Nominate(best.node), best.victims), None
@@ -176,7 +177,7 @@ class DefaultPreemption:
         if not self._framework.is_node_local(cycle, pod):
             kept = KeptVictims()
         else:
-            kept = pod.kind.kept.get(self) or pod.kind.kept.setdefault(self, KeptVictims())
+            kept = cycle.kept.get(self.name) or cycle.kept.setdefault(self.name, KeptVictims())
         kept.catch_up(cycle.nodes, handle.nominated, handle.objects.version(PodDisruptionBudget))
         return kept
 

@@ -71,6 +71,7 @@ class InterPodAffinity:
         self._ignore_existing = args.ignore_preferred_terms_of_existing_pods
         self._nodes = handle.nodes
         self._objects = handle.objects
+        self._kept = handle.kept
         self._namespaces = Namespaces(handle.objects)
         self._kinds = PodKinds()
         self._score_key = f"{self.name}/score"
@@ -80,9 +81,10 @@ class InterPodAffinity:
     def _terms(self, kind: PodKind) -> _KindTerms:
         """What this kind of pod asks for, and what is asked of it."""
         version = self._objects.version(Namespace)
-        terms: _KindTerms | None = kind.kept.get(self)
+        kept = self._kept[kind.ref]
+        terms: _KindTerms | None = kept.get(self.name)
         if terms is None or terms.namespaces_version != version:
-            terms = kind.kept[self] = _KindTerms(kind, self._namespaces, version)
+            terms = kept[self.name] = _KindTerms(kind, self._namespaces, version)
         return terms
 
     # -- Filter -----------------------------------------------------------------------------

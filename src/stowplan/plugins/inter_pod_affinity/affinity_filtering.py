@@ -21,6 +21,7 @@ from stowplan.plugins.inter_pod_affinity.affinity_terms import PairCounts
 from stowplan.state.label_column import LabelColumn
 from stowplan.state.node_table import NodeTable
 from stowplan.state.pod_info import PodKind
+from stowplan.state.row_follower import FEW, RowFollower
 
 AFFINITY = "node(s) didn't match pod affinity rules"
 ANTI_AFFINITY = "node(s) didn't match pod anti-affinity rules"
@@ -34,9 +35,6 @@ _BITS = (0, 1, 2, 4)
 _STATUS_AFFINITY = unresolvable(AFFINITY)
 _STATUS_ANTI_AFFINITY = unschedulable(ANTI_AFFINITY)
 _STATUS_EXISTING = unschedulable(EXISTING_ANTI_AFFINITY)
-
-_FEW_ROWS = 16
-"""Up to so many changed rows are followed one by one."""
 
 _Bits = NDArray[np.uint8]
 
@@ -57,7 +55,7 @@ class AffinityCounts:
     matches_itself: bool
     """Whether the pod matches its own affinity terms."""
     sources: tuple[object, ...]
-    """What `anti_affinity` and `existing` were counted by, known by identity."""
+    """What `anti_affinity` and `existing` were counted by: equal as long as it is the same."""
 
     def clone(self) -> AffinityCounts:
         return AffinityCounts(
@@ -135,10 +133,8 @@ class HostVerdict:
     __slots__ = (
         "_cells",
         "_final",
-        "_node_version",
+        "_follower",
         "_refused",
-        "_seen",
-        "_sources",
         "_why",
         "used",
     )
@@ -150,22 +146,16 @@ class HostVerdict:
         self._cells = self._why.data
         self._refused = 0
         """How many rows are turned down."""
-        self._sources: tuple[object, ...] = ()
-        self._node_version = -1
-        self._seen = -1
+        self._follower = RowFollower()
 
     def of(self, counts: AffinityCounts, key: str, nodes: NodeTable, label: LabelColumn) -> Verdict:
         """On all rows; true until the next call."""
-        few = None
-        if self._node_version == nodes.node_version and _are_same(self._sources, counts.sources):
-            few = nodes.few_rows_newer_than(self._seen, _FEW_ROWS)
-        self._seen = nodes.version
+        few = self._follower.changed(nodes, (nodes.node_version, counts.sources), FEW)
         if few is None:
             found = counts.verdict(nodes, slice(0, nodes.size))
             self._why, self._final = found.why.copy(), found.unresolvable
             self._cells = self._why.data
             self._refused = int(np.count_nonzero(self._why))
-            self._sources, self._node_version = counts.sources, nodes.node_version
         for row in few or ():
             number = label.number_at(row)
             reason = 0
@@ -201,7 +191,3 @@ class AffinityVerdicts:
 def _concerns_a_node(bits: _Bits, label: LabelColumn, nodes: NodeTable) -> bool:
     """Whether a bit is set for a value that a node has, or for lacking one."""
     return bool(bits[label.present(nodes.alive, nodes.node_version)].any())
-
-
-def _are_same(these: tuple[object, ...], those: tuple[object, ...]) -> bool:
-    return len(these) == len(those) and all(a is b for a, b in zip(these, those, strict=True))

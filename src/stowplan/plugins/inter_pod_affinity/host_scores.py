@@ -16,6 +16,7 @@ from stowplan.framework.status import MAX_NODE_SCORE, Rows, Scores
 from stowplan.plugins.inter_pod_affinity.affinity_terms import Weighted
 from stowplan.state.counts import DomainCounts
 from stowplan.state.node_table import NodeTable
+from stowplan.state.row_follower import FEW, RowFollower
 
 Shares = list[tuple[int, DomainCounts]]
 """What each pod counted adds to the score of its domain."""
@@ -23,23 +24,18 @@ Shares = list[tuple[int, DomainCounts]]
 BYTES_PER_ROW = 4 * 8
 """Of `HostScores`: two columns, and two more of the feasible rows."""
 
-_FEW_ROWS = 16
-"""Up to so many changed rows are followed one by one."""
-
 _SPREAD_MAX = 1024
 """Between the lowest and the highest score: up to so much, scores are looked up and counted."""
 
 
 class HostScores:
-    __slots__ = ("_cells", "_node_version", "_raw", "_rows", "_scale", "_seen", "_weights", "used")
+    __slots__ = ("_cells", "_follower", "_raw", "_rows", "_scale", "used")
 
     def __init__(self) -> None:
         self.used = 0
         self._raw: Scores = np.zeros(0, np.int64)
         self._cells = self._raw.data
-        self._weights: Sequence[Weighted] | None = None
-        self._node_version = -1
-        self._seen = -1
+        self._follower = RowFollower()
         self._rows: Rows | None = None
         """The feasible rows when last asked."""
         self._scale: _Scale | None = None
@@ -76,14 +72,10 @@ class HostScores:
     ) -> Sequence[int] | None:
         """Bring the raw scores up to date; the rows that changed, or None for all."""
         label = shares[0][1].label
-        few = None
-        if self._weights is weights and self._node_version == nodes.node_version:
-            few = nodes.few_rows_newer_than(self._seen, _FEW_ROWS)
-        self._seen = nodes.version
+        few = self._follower.changed(nodes, (nodes.node_version, weights), FEW)
         if few is None:
             self._raw = per_value(shares).take(label.ids)
             self._cells = self._raw.data
-            self._weights, self._node_version = weights, nodes.node_version
             return None
         for row in few:
             number = label.number_at(row)

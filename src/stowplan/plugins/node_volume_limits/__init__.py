@@ -55,11 +55,9 @@ from stowplan.plugins.node_volume_limits.csi_volumes import (
 from stowplan.state.node_info import NodeInfo
 from stowplan.state.node_table import NodeTable
 from stowplan.state.object_index import ObjectIndex
-from stowplan.state.pod_info import PodInfo
+from stowplan.state.pod_info import PodInfo, PodKind, fact
 
 TOO_MANY = "node(s) exceed max volume count"
-
-_HAS_ATTACHABLE = "whether the pod has volumes that may count"
 
 VolumesByDriver = dict[str, set[CSIVolume]]
 
@@ -74,13 +72,7 @@ class NodeVolumeLimits:
         self._running = RunningVolumes(handle.objects)
 
     def concerns(self, pod: PodInfo) -> bool:
-        kind = pod.kind
-        if not kind.volumes:
-            return False
-        found: bool | None = kind.kept.get(_HAS_ATTACHABLE)
-        if found is None:
-            found = kind.kept[_HAS_ATTACHABLE] = _has_attachable(kind.pod)
-        return found
+        return bool(pod.kind.volumes) and _may_count(pod.kind)
 
     def pre_filter(self, cycle: Cycle, pod: PodInfo) -> Status | None:
         if not self.concerns(pod):
@@ -145,6 +137,11 @@ class NodeVolumeLimits:
             on(Resource.PERSISTENT_VOLUME_CLAIM, Action.ADD, _after_claim_added),
             on(Resource.VOLUME_ATTACHMENT, Action.DELETE, _after_detached),
         )
+
+
+@fact
+def _may_count(kind: PodKind) -> bool:
+    return _has_attachable(kind.pod)
 
 
 def _has_attachable(pod: Pod) -> bool:

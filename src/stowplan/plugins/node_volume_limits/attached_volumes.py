@@ -36,11 +36,9 @@ from stowplan.plugins.node_volume_limits.csi_volumes import (
 from stowplan.state.node_table import NodeTable
 from stowplan.state.object_index import ObjectIndex
 from stowplan.state.pod_info import PodInfo
+from stowplan.state.row_follower import RowFollower
 
 NO_LIMIT = 2**62
-
-_FEW_ROWS = 8
-"""Up to so many changed rows are found without making an array of them."""
 
 Ints = NDArray[np.int64]
 Links = dict[str, dict[str, None]]
@@ -52,7 +50,7 @@ class AttachedVolumes:
         self._table = table
         self._objects = objects
         self._claims = objects.all(PersistentVolumeClaim)
-        self._table_version = -1
+        self._follower = RowFollower()
         self._change_count = -1
         """Of all objects; while it stays, those looked at here have not changed either."""
         self._seen: dict[type[KubeObject], int] = {}
@@ -61,7 +59,7 @@ class AttachedVolumes:
         self._presence = _VolumeRows(table)
         self._names: list[str] = []
         self._row_of: dict[str, int] = {}
-        """As of `_table_version`; the table itself may be ahead."""
+        """When rows were last followed; the table itself may be ahead."""
         self._pods: list[dict[str, PodInfo]] = []
         self._uses: dict[str, dict[str, _Use]] = {}
         """Claim -> uid of the pod for an ephemeral one, else "" -> use."""
@@ -112,16 +110,12 @@ class AttachedVolumes:
 
     def _follow_rows(self) -> None:
         table = self._table
-        if self._table_version == table.version:
-            return
+        changed = self._follower.changed(table)
         while len(self._names) < table.size:
             self._names.append("")
             self._pods.append({})
-        few = table.few_rows_newer_than(self._table_version, _FEW_ROWS)
-        rows = table.rows_newer_than(self._table_version).tolist() if few is None else few
-        for row in rows:
+        for row in range(table.size) if changed is None else changed:
             self._follow_row(row)
-        self._table_version = table.version
 
     def _follow_row(self, row: int) -> None:
         info = self._table.infos[row]

@@ -28,7 +28,7 @@ from stowplan.plugins._shared.csi_migration import (
 )
 from stowplan.plugins._shared.volumes import ClaimUse, claims_of, class_of, ownership_problem
 from stowplan.state.object_index import ObjectIndex
-from stowplan.state.pod_info import PodInfo, PodKind
+from stowplan.state.pod_info import PodInfo, PodKind, fact
 
 CSIVolume = tuple[str, str]
 """The driver, and its handle of the volume."""
@@ -74,12 +74,10 @@ def _of_persistent_volume(volume: PersistentVolume) -> CSIVolume | None:
     return (driver, handle) if driver and handle else None
 
 
+@fact
 def inline_volumes(kind: PodKind) -> tuple[CSIVolume, ...]:
     """The in-tree volumes written into the pod; raises `TranslationError`."""
-    found: tuple[CSIVolume, ...] | None = kind.kept.get(_KEPT)
-    if found is None:
-        found = kind.kept[_KEPT] = tuple(_inline(kind.volumes))
-    return found
+    return tuple(_inline(kind.volumes))
 
 
 def _inline(volumes: Iterable[Volume]) -> Iterator[CSIVolume]:

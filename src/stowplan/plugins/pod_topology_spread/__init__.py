@@ -103,7 +103,8 @@ class PodTopologySpread:
     def __init__(self, args: Args, handle: Handle) -> None:
         self._table = handle.nodes
         self._kinds = PodKinds()
-        self._selectors = DefaultSelectors(handle.objects)
+        self._kept = handle.kept
+        self._selectors = DefaultSelectors(handle.objects, handle.kept)
         self._is_system = args.defaulting_type != "List"
         given = args.default_constraints
         self._default_hard = parse_constraints(given, NO_LABELS, DO_NOT_SCHEDULE)
@@ -117,18 +118,19 @@ class PodTopologySpread:
     # -- the constraints of a pod -----------------------------------------------------------
 
     def _plan(self, kind: PodKind) -> _Plan:
-        plan: _Plan | None = kind.kept.get(self)
+        kept = self._kept[kind.ref]
+        plan: _Plan | None = kept.get(self.name)
         if plan is not None and plan.own:
             return plan
         own = kind.spec.topology_spread_constraints
         if own:
-            plan = kind.kept[self] = self._own_plan(kind, own)
+            plan = kept[self.name] = self._own_plan(kind, own)
             return plan
         if not self._default_hard and not self._default_soft:
             return _NO_PLAN
         selector = self._selectors.of(kind)
         if plan is None or plan.selector is not selector:
-            plan = kind.kept[self] = self._default_plan(kind, selector)
+            plan = kept[self.name] = self._default_plan(kind, selector)
         return plan
 
     def _own_plan(self, kind: PodKind, given: Sequence[TopologySpreadConstraint]) -> _Plan:

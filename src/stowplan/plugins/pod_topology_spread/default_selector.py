@@ -16,7 +16,7 @@ from stowplan.objects.labels import (
 )
 from stowplan.objects.workloads import ReplicaSet, ReplicationController, Service, StatefulSet
 from stowplan.state.object_index import ObjectIndex
-from stowplan.state.pod_info import PodKind
+from stowplan.state.pod_info import KeptPer, PodKind
 
 _Labels = dict[str, str]
 _OwnerSelector = LabelSelector | _Labels | None
@@ -27,10 +27,13 @@ _OWNERS: dict[tuple[str, str], type[ReplicationController | ReplicaSet | Statefu
     ("apps/v1", "StatefulSet"): StatefulSet,
 }
 
+_KEPT = "default selector"
+
 
 class DefaultSelectors:
-    def __init__(self, objects: ObjectIndex) -> None:
+    def __init__(self, objects: ObjectIndex, kept: KeptPer) -> None:
         self._objects = objects
+        self._kept = kept
         self._services = _ServiceIndex(objects)
 
     def of(self, kind: PodKind) -> Selector:
@@ -40,13 +43,14 @@ class DefaultSelectors:
         """
         version = self._objects.version(Service)
         owner = self._owner_selector(kind)
-        known: tuple[int, _OwnerSelector, Selector] | None = kind.kept.get(self)
+        kept = self._kept[kind.ref]
+        known: tuple[int, _OwnerSelector, Selector] | None = kept.get(_KEPT)
         if known is not None and known[0] == version and known[1] == owner:
             return known[2]
         selector = _combined(self._services.selectors_of(kind), owner)
         if known is not None and known[2] == selector:
             selector = known[2]
-        kind.kept[self] = (version, owner, selector)
+        kept[_KEPT] = (version, owner, selector)
         return selector
 
     def _owner_selector(self, kind: PodKind) -> _OwnerSelector:

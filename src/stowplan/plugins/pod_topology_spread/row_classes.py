@@ -17,12 +17,10 @@ from numpy.typing import NDArray
 
 from stowplan.framework.status import Rows, Scores
 from stowplan.state.node_table import NodeTable
+from stowplan.state.row_follower import FEW, RowFollower
 
 _CLASSES_MAX = 512
 """With more, it is better to look at rows."""
-
-_FEW_ROWS = 16
-"""Up to so many changed rows are followed one by one."""
 
 
 class Numbered(Protocol):
@@ -48,12 +46,10 @@ class RowClasses:
     """A class is known by a number, made of the numbers of its rows as digits."""
 
     __slots__ = (
-        "_bases",
         "_cells",
+        "_follower",
         "_limits",
-        "_node_version",
         "_of_row",
-        "_seen",
         "_sizes",
         "_table",
         "used",
@@ -68,21 +64,14 @@ class RowClasses:
         self._limits: tuple[int, ...] = ()
         """Empty: rows cannot be told apart like that, or there could be too many classes."""
         self._table: Scores = np.zeros(0, np.int64)
-        self._bases: tuple[object, ...] = ()
-        self._node_version = -1
-        self._seen = -1
+        self._follower = RowFollower()
 
     def catch_up(self, nodes: NodeTable, parts: Sequence[Numbered]) -> bool:
         """False: there are too many classes, or none."""
-        bases = tuple([part.basis for part in parts])
-        if self._bases != bases or self._node_version != nodes.node_version:
-            self._bases, self._node_version = bases, nodes.node_version
+        basis = nodes.node_version, [part.basis for part in parts]
+        few = self._follower.changed(nodes, basis, FEW)
+        if few is None or (self._limits and not all(self._move(row, parts) for row in few)):
             self._look_at_all(nodes, parts)
-        elif self._limits and self._seen != nodes.version:
-            few = nodes.few_rows_newer_than(self._seen, _FEW_ROWS)
-            if few is None or not all(self._move(row, parts) for row in few):
-                self._look_at_all(nodes, parts)
-        self._seen = nodes.version
         return bool(self._limits)
 
     def of_rows(self, nodes: NodeTable, rows: Rows) -> tuple[NDArray[np.intp], Collection[int]]:
