@@ -11,7 +11,6 @@ import pytest
 from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
-from stowplan.core.dry_run import DryRun
 
 from examples.plugins import cheap_nodes, team_nodes
 from examples.plugins.fast import cheap_nodes as cheap_nodes_fast
@@ -26,6 +25,7 @@ from stowplan.objects.manifests import read_manifests
 from stowplan.offline import build_cluster
 from stowplan.plugins import IN_TREE
 from tests.builders import World, node, pod
+from tests.deciding import Deciding
 from tests.plugins.asking import filtered, hint, raw_scores
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "plugins"
@@ -55,7 +55,7 @@ def decide(objects: list[KubeObject], *plugins: type, config: Any = None) -> lis
     """As the profile of the example decides, with these versions of its plugins."""
     registry = {**IN_TREE, **{plugin.name: plugin for plugin in plugins}}  # type: ignore[attr-defined]
     loaded = load_config(config or EXAMPLES / "scheduler.yaml")
-    run = DryRun(objects, config=loaded, registry=registry, random=Random(0), tie_break="name")
+    run = Deciding(objects, config=loaded, registry=registry, random=Random(0), tie_break="name")
     return list(run.decide())
 
 

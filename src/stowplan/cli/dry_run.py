@@ -241,13 +241,13 @@ def _why(decision: Decision) -> Iterator[str]:
     available = f"0/{decision.node_count} nodes are available"
     yield f"{available} for"
     if not decision.reasons:
-        yield decision.message.removesuffix(decision.preemption_message).rstrip()
+        yield decision.message
     by_count = sorted(decision.reasons.items(), key=lambda reason: (-reason[1], reason[0]))
     width = max((len(str(count)) for _, count in by_count), default=0)
     for text, count in by_count:
         yield f"{count:>{width}}  {text}"
-    if decision.preemption_message:
-        text = decision.preemption_message.replace(f"{available}: ", "")
+    if decision.post_filter_message:
+        text = decision.post_filter_message.replace(f"{available}: ", "")
         yield text.removeprefix(_NO_CLAIMS)
 
 

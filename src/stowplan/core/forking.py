@@ -11,9 +11,6 @@ from __future__ import annotations
 from copy import copy
 from typing import TYPE_CHECKING
 
-from stowplan.queue import QueuedPod
-from stowplan.state.pod_info import PodInfo
-
 if TYPE_CHECKING:
     from stowplan.core.machine import Machine
 
@@ -25,15 +22,7 @@ def go_on_from(fork: Machine, origin: Machine) -> None:
     fork.pods.update(origin.pods)
     for name, framework in fork.frameworks.items():
         framework.tallies.update(origin.frameworks[name].tallies)
-
-    def copied(queued: QueuedPod) -> QueuedPod:
-        """With a pod of its own: what volume plugins note there holds for one cluster."""
-        twin = copy(queued)
-        known = queued.info
-        twin.info = fork.pods[known.key] = PodInfo(known.pod, known.kind)
-        return twin
-
-    fork.queue.take_over(origin.queue, copied)
+    fork.queue.take_over(origin.queue, copy)
     for uid in fork.cache.assumed_uids():
         assumed = fork.cache.pod(uid)
         assert assumed is not None, uid

@@ -293,7 +293,11 @@ class Cluster:
         machine = self._engine.driver.machine
         waiting = {queued.info.key: queued for queued in machine.queue.waiting()}
         arrived = [waiting[key] for key in machine.pods if key in waiting]
-        pods = [queued.info.pod for queued in machine.queue.in_order(arrived)]
+        pods = [
+            queued.info.pod
+            for queued in machine.queue.in_order(arrived)
+            if queued.info.pod.metadata.deletion_timestamp is None
+        ]
         places = dict(machine.queue.places())
         return Listing(
             pods,
@@ -350,7 +354,7 @@ class Cluster:
         pods = list(self.pods())
         history = self._engine.history
         why = {
-            pod.key: self.decision(pod.key).message
+            pod.key: self.decision(pod.key).full_message
             for pod in pods
             if _is_pending(pod) and history.of(pod.key)
         }

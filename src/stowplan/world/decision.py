@@ -46,7 +46,17 @@ class Decision:
 
     @property
     def message(self) -> str:
-        """Why there is no node, as the pod's condition says it; empty when there is one."""
+        """Why there is no node, without what preemption said; empty when there is one."""
+        return "" if self._brief.node else self._brief.message or self._brief.error
+
+    @property
+    def post_filter_message(self) -> str:
+        """What preemption said."""
+        return self._brief.post_filter_message
+
+    @property
+    def full_message(self) -> str:
+        """Both, as the pod's condition and its event say it."""
         return "" if self._brief.node else self._brief.full_message
 
     @property
@@ -73,7 +83,7 @@ class Decision:
         return dict(self._brief.reasons)
 
     @property
-    def plugins(self) -> tuple[str, ...]:
+    def unschedulable_plugins(self) -> tuple[str, ...]:
         """The plugins that turned the pod down."""
         return self._brief.unschedulable_plugins
 
@@ -86,10 +96,6 @@ class Decision:
     def gated(self) -> bool:
         """Held back before the queue, so no node was looked at."""
         return self._brief.gated
-
-    @property
-    def preemption_message(self) -> str:
-        return self._brief.post_filter_message
 
     @property
     def time(self) -> float:
@@ -161,13 +167,13 @@ class Decision:
         return "is gated" if self.gated else "has no node"
 
     def __repr__(self) -> str:
-        said = f": {self.message}" if self.message else ""
+        said = f": {self.full_message}" if self.message else ""
         text = f"<Decision: {self.pod} {self._outcome()}{said}>"
         return text if text.isprintable() else repr(text)
 
     def _repr_html_(self) -> str:
         """For notebooks.  Whatever comes from the cluster is text."""
         head = f"<p><b>{escape(self.pod)}</b> {escape(self._outcome())}</p>"
-        why = f"<p>{escape(self.message)}</p>" if self.message else ""
+        why = f"<p>{escape(self.full_message)}</p>" if self.message else ""
         tables = [table for table in (self.scores, self.rejected) if len(table)]
         return head + why + "".join(table._repr_html_() for table in tables)
