@@ -181,7 +181,7 @@ class Driver:
     @active.setter
     def active(self, active: bool) -> None:
         self._active = active
-        self._wake()
+        self.wake()
 
     def reconfigure(self, config: SchedulerConfig) -> None:
         """Take a new configuration into use before the next decision; raises if it is wrong."""
@@ -205,7 +205,7 @@ class Driver:
             kind,
             self._put_all,
             # The last list may be empty, and pods of the others wait for it.
-            on_synced=self._wake,
+            on_synced=self.wake,
             options=options,
             clock=self._clock,
             call_later=self._call_later,
@@ -223,7 +223,8 @@ class Driver:
         if not self._turn_asked:
             self._ask_for_turn()
 
-    def _wake(self) -> None:
+    def wake(self) -> None:
+        """See that a turn is taken."""
         if not self._turn_asked:
             self._ask_for_turn()
 

@@ -6,6 +6,7 @@ the clock are others.  What it consists of is in `engine`.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from html import escape
@@ -29,9 +30,10 @@ from stowplan.world import listing, nodes
 from stowplan.world.applying import apply_all, kind_named
 from stowplan.world.decision import Decision
 from stowplan.world.diff import Diff, compare
-from stowplan.world.dump import engine_of
+from stowplan.world.dump import engine_of, filled
 from stowplan.world.engine import Engine
 from stowplan.world.listing import Listing
+from stowplan.world.live import read_cluster
 from stowplan.world.nodes import Taint
 from stowplan.world.reading import Objects, read_objects
 from stowplan.world.remarks import Remark, remarks_on
@@ -124,6 +126,30 @@ class Cluster:
             config, seed=seed, clock=clock, plugins=plugins, tie_break=tie_break, detail=detail
         )
         return cls.of_manifests(setup, read_objects(objects))
+
+    @classmethod
+    def from_kubeconfig(
+        cls,
+        context: str | None = None,
+        config: Config = None,
+        *,
+        kubeconfig: str | os.PathLike[str] = "",
+        seed: int = 0,
+        clock: ClockName = "virtual",
+        plugins: Iterable[type] = (),
+        tie_break: TieBreak = "random",
+        detail: bool = True,
+    ) -> Self:
+        """A copy of a live cluster, as a dump of all that scheduling reads; never writes to it.
+
+        `kubeconfig` is found as kubectl finds it.  What we have no right to list is left out:
+        `missing` says what, and what that hides.
+        """
+        setup = make_setup(
+            config, seed=seed, clock=clock, plugins=plugins, tie_break=tie_break, detail=detail
+        )
+        objects, missing = read_cluster(os.fspath(kubeconfig), context)
+        return cls._of(filled(setup, objects), missing)
 
     @classmethod
     def of_manifests(cls, setup: Setup, manifests: Iterable[Manifest]) -> Self:

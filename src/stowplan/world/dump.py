@@ -23,8 +23,12 @@ from stowplan.world.setup import Setup
 
 
 def engine_of(setup: Setup, manifests: Iterable[Manifest]) -> Engine:
+    """A cluster in which all this has been applied."""
+    return filled(setup, _with_owner_uids(build_cluster(manifests)))
+
+
+def filled(setup: Setup, objects: list[KubeObject]) -> Engine:
     """A cluster with all these objects; pending pods wait in the order they were created in."""
-    objects = _with_owner_uids(build_cluster(manifests))
     engine = Engine(setup, start_s=_moment_of(objects), is_copy=True)
     pending = [obj for obj in objects if _is_pending(obj)]
     pending.sort(key=_created_s)

@@ -89,6 +89,9 @@ class Engine:
         fork.kubelet.resume(self.kubelet, version)
         twins[id(self.kubelet)] = fork.kubelet
         fork.timers.take_over(self.timers, twins)
+        if fork.driver.machine.has_work:
+            # Pods that begin their attempt anew have nobody who asked for a turn.
+            fork.driver.wake()
         return fork
 
     def _forked_scheduler(self, fork: Engine, version: str, twins: dict[int, object]) -> Driver:
