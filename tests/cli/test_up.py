@@ -29,11 +29,11 @@ from click.testing import CliRunner
 
 from stowplan.apiserver.store import Store
 from stowplan.cli import main
-from stowplan.cli._up_cluster import LocalCluster, Parts, Scheduling
 from stowplan.cli._up_kubeconfig import NAME, kubeconfig, write_kubeconfig
 from stowplan.clock import VirtualClock
 from stowplan.cluster.port import ListOptions
 from stowplan.config import load_config
+from stowplan.embedded import EmbeddedCluster, Parts, Scheduling
 from stowplan.errors import InputError
 from stowplan.objects.kinds import DEPLOYMENT, NODE, POD
 from tests.apiserver.things import START_S, create, create_pod, get_pod, names, pod_data
@@ -203,8 +203,12 @@ class Local:
     def __init__(self, *, schedules: bool = True, workers: bool = True) -> None:
         self.clock = VirtualClock(START_S)
         self.store = Store(self.clock)
-        parts = Parts(Scheduling(load_config(None)) if schedules else None, workers=workers)
-        self.cluster = LocalCluster(
+        parts = Parts(
+            Scheduling(load_config(None)) if schedules else None,
+            controllers=workers,
+            kubelet=workers,
+        )
+        self.cluster = EmbeddedCluster(
             self.store,
             parts,
             clock=self.clock,

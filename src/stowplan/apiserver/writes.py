@@ -25,6 +25,7 @@ from stowplan.apiserver.bodies import (
     with_job_selector,
 )
 from stowplan.apiserver.bootstrap import IMMORTAL_NAMESPACES
+from stowplan.apiserver.client_defaults import with_defaults
 from stowplan.apiserver.defaults import (
     DEFAULTED,
     default_object,
@@ -44,7 +45,6 @@ from stowplan.apiserver.pod_update import validate_pod_update
 from stowplan.apiserver.pod_validation import validate_spec, validate_template
 from stowplan.apiserver.pod_writes import merge_status, status_patch
 from stowplan.apiserver.retention import EventRetention
-from stowplan.apiserver.served import with_defaults
 from stowplan.apiserver.updates import merge_update
 from stowplan.apiserver.validation import (
     VALIDATED,

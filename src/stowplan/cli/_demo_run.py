@@ -11,19 +11,18 @@ from typing import Any
 
 import msgspec
 
-from stowplan.apiserver.kubelet import Kubelet
 from stowplan.apiserver.store import Store
 from stowplan.cli._output import moves_cursor, say, show_progress
 from stowplan.clock import Clock, RealClock
 from stowplan.core.decision import Decision
 from stowplan.core.messages import Effect, RecordEvent
+from stowplan.embedded import EmbeddedCluster, Parts, Timers
 from stowplan.objects.api import Create
 from stowplan.objects.kinds import NODE, POD, PRIORITY_CLASS, SERVICE
 from stowplan.objects.node import Node
 from stowplan.objects.pod import Pod
 from stowplan.objects.workloads import PriorityClass, Service
 from stowplan.runtime.driver import Driver
-from stowplan.runtime.embedded import Timers, connect_scheduler
 
 ZONES = ("zone-a", "zone-b", "zone-c")
 GPU_NODES = 12
@@ -66,13 +65,19 @@ def run(
     store.execute(Create(PRIORITY_CLASS, "", _priority("urgent", 1000)))
     store.execute(Create(PRIORITY_CLASS, "", _priority("batch", -10)))
     store.execute(Create(SERVICE, "default", _service()))
-    driver = connect_scheduler(store, clock, timers.call_later, seed=seed)
-    kubelet = Kubelet(store, clock=clock, call_later=timers.call_later, random=random)
+    cluster = EmbeddedCluster(
+        store,
+        Parts(controllers=False, detailed=False),
+        clock=clock,
+        call_later=timers.call_later,
+        random=random,
+    )
+    cluster.start()
+    driver = cluster.scheduler
+    assert driver is not None, "the demo is about a scheduler"
     story = Story(node_count, pod_count, 0, 0.0, driver)
     names: dict[str, str] = {}
     driver.on_effect = lambda effect: _note_preemption(story, names, effect)
-    driver.start()
-    kubelet.start()
     waves = _waves(pod_count, random)
     started = time.perf_counter()
     progress = _Progress(pod_count)

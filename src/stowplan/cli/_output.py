@@ -39,8 +39,11 @@ def say(text: str = "", *, err: bool = False, bold: bool = False) -> None:
 
 
 def say_trace(text: str) -> None:
-    """Print a traceback.  It ends with a message of whatever lines: all of it is indented."""
-    for line in text.rstrip("\n").split("\n"):
+    """Print a traceback.  It ends with a message of whatever lines: all but the first are
+    indented, so that none can be taken for one of ours."""
+    first, *lines = text.rstrip("\n").split("\n")
+    say(first, err=True)
+    for line in lines:
         say(f"  {line}", err=True)
 
 

@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 from random import Random
 
+from stowplan.apiserver.grouping import GroupedStore
 from stowplan.apiserver.http import Api, Authenticator, HttpServer
 from stowplan.apiserver.http.auth import User
 from stowplan.apiserver.http.documents import health
@@ -20,12 +21,12 @@ from stowplan.apiserver.http.stand_in import StandIn
 from stowplan.apiserver.journal import SqliteJournal
 from stowplan.apiserver.store import Store
 from stowplan.cli._output import say
-from stowplan.cli._up_cluster import LocalCluster, Parts, Scheduling
 from stowplan.cli._up_kubeconfig import check_replaceable, kubeconfig, write_kubeconfig
 from stowplan.cli._up_tls import key_pair, server_context
 from stowplan.clock import RealClock
 from stowplan.config import load_config
 from stowplan.core.profiles import check_config
+from stowplan.embedded import EmbeddedCluster, Parts, Scheduling
 from stowplan.runtime.extender_client import HttpExtenderClient
 from stowplan.runtime.guard import BEAT_S
 from stowplan.runtime.heartbeat import Heartbeat
@@ -69,12 +70,15 @@ async def serve(settings: Settings) -> None:
     scheduling = _scheduling(settings.config, extenders) if settings.schedules else None
     journal = None if settings.data is None else SqliteJournal(settings.data, seed=seed)
     try:
-        cluster = LocalCluster(
-            Store(clock, seed=seed, journal=journal),
-            Parts(scheduling, workers=settings.workers),
+        loop = asyncio.get_running_loop()
+        grouped = GroupedStore(Store(clock, seed=seed, journal=journal), loop.call_soon)
+        cluster = EmbeddedCluster(
+            grouped.store,
+            Parts(scheduling, controllers=settings.workers, kubelet=settings.workers),
             clock=clock,
-            call_later=asyncio.get_running_loop().call_later,
+            call_later=loop.call_later,
             random=Random(seed),
+            port=grouped,
         )
         asked_to_stop = asyncio.Event()
         supervision = Supervision(
@@ -86,7 +90,7 @@ async def serve(settings: Settings) -> None:
             heartbeat=Heartbeat(),
         )
         with supervision:
-            await _serve(settings, cluster, clock, supervision, asked_to_stop)
+            await _serve(settings, cluster, grouped, clock, supervision, asked_to_stop)
     finally:
         await extenders.close()
         if journal is not None:
@@ -110,13 +114,14 @@ def _scheduling(path: Path | None, extenders: HttpExtenderClient) -> Scheduling:
 
 async def _serve(
     settings: Settings,
-    cluster: LocalCluster,
+    cluster: EmbeddedCluster,
+    grouped: GroupedStore,
     clock: RealClock,
     supervision: Supervision,
     asked_to_stop: asyncio.Event,
 ) -> None:
     api = Api(
-        cluster.grouped,
+        grouped,
         clock=clock,
         random=Random(),
         authenticator=Authenticator(settings.users_by_token),
@@ -159,7 +164,7 @@ def _hand_over(
     post_to(loop, partial(server.adopt, connection))
 
 
-async def _stop(cluster: LocalCluster) -> None:
+async def _stop(cluster: EmbeddedCluster) -> None:
     cluster.stop()
     for _ in range(round(STOP_MAX_S / STOP_LOOK_S)):
         if not cluster.busy:

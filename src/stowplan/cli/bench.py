@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from stowplan.cli._output import Column, complain, say, say_json, table_lines, terminal_width
+from stowplan.cli._output import complain, say, say_json
 
 if TYPE_CHECKING:
     from stowplan.bench.language import Workload
@@ -227,6 +227,8 @@ def _print_comparison(results: list[Any], before: dict[str, Any], *, err: bool) 
 
 def _print(titles: Any, rows: Any, dispensable: Any = (), *, err: bool = False) -> None:
     """Names to the left, numbers to the right; on a terminal without what it has no room for."""
+    from stowplan.cli._output import Column, table_lines, terminal_width
+
     named = ("WORKLOAD", "START", "PHASE", "PLUGIN", "LABELS", "PARAMS")
     columns = [Column(title, right=title not in named) for title in titles]
     lines = list(table_lines(columns, rows))

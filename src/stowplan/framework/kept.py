@@ -404,13 +404,12 @@ class LocalAnswers:
 
         At least half of those it is drawn from are; when fewer, they are looked for anew.
         """
-        best, rows = self.best(), self._best_rows
+        rows = self._best_rows
         if rows is None or 2 * self._best_count < len(rows):
-            rows = self._best_rows = _rows_of(best)
-        is_best, count, row_at = self._best_at, len(rows), rows.item
+            rows = self._best_rows = _rows_of(self.best())
         while True:
-            row = row_at(int(chance() * count))
-            if is_best[row]:
+            row = rows.item(int(chance() * len(rows)))
+            if self._best_at[row]:
                 return row
 
     def refresh(
@@ -445,9 +444,11 @@ class LocalAnswers:
         is_best = passed and total == self.best_sum
         if is_best != self._best_at[row]:
             self._best_at[row] = is_best
-            self._best_count += 1 if is_best else -1
             if is_best:
+                self._best_count += 1
                 self._best_rows = None
+            else:
+                self._best_count -= 1
 
     def _ask_many(
         self,

@@ -1,8 +1,8 @@
 """A cluster of manifests and dumps: objects as plain data in, complete objects out.
 
-Three steps, a module each: `given` decodes and checks, `controllers` adds the pods that workloads
-still lack, `admission` fills in what an API server would.  `world.dump` puts the objects into a
-cluster, where they are scheduled.
+Three steps, a module each: `input_objects` decodes and checks, `controllers` adds the pods that
+workloads still lack, `admission` fills in what an API server would.  `world.dump` puts the objects
+into a cluster, where they are scheduled.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from stowplan.objects.base import KubeObject
 from stowplan.objects.manifests import Manifest
 from stowplan.offline.admission import admit
 from stowplan.offline.controllers import with_missing
-from stowplan.offline.given import decode_all
+from stowplan.offline.input_objects import decode_all
 
 __all__ = ["build_cluster"]
 

@@ -42,7 +42,7 @@ from stowplan.core.machine import Machine
 from stowplan.core.profiles import Registry
 from stowplan.framework.timing import Recorders
 from stowplan.objects.kinds import NODE, POD
-from stowplan.runtime.auth import ClusterReviews, Reviews, User, Verdict
+from stowplan.runtime.auth import Access, ClusterReviews, Reviews, User
 from stowplan.runtime.decision_log import DecisionLog
 from stowplan.runtime.driver import WATCHED, Driver
 from stowplan.runtime.event_recorder import EventRecorder
@@ -95,7 +95,7 @@ class _SplitReviews:
     async def user_of(self, token: str) -> User | None:
         return await self.authentication.user_of(token)
 
-    async def may(self, user: User, verb: str, path: str) -> Verdict:
+    async def may(self, user: User, verb: str, path: str) -> Access:
         return await self.authorization.may(user, verb, path)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from stowplan.state.label_column import LabelColumn
 
-_LABELS_MAX = 256
+_LABELS_MAX = 1200
 """Columns kept; the oldest goes first."""
 
 _NO_LABELS: Mapping[str, str] = {}

@@ -199,7 +199,8 @@ class NodeTable:
                     amounts = info.allocatable if columns is self._allocatable else info.requested
                     column[row] = min(amounts.get(resource, 0), AMOUNT_MAX)
             self.columns_version += 1
-            self._look()
+            if columns is self._requested:
+                self._requested_cells[resource] = column.data
         return column
 
     def info(self, row: int) -> NodeInfo:

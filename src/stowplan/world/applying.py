@@ -19,7 +19,7 @@ from stowplan.objects.kinds import (
     Kind,
 )
 from stowplan.objects.manifests import DEFAULT_NAMESPACE, Manifest, decode, describe
-from stowplan.offline.given import refuse_misspelled
+from stowplan.offline.input_objects import refuse_misspelled
 
 _FIRST = {
     kind: place

@@ -13,16 +13,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from random import Random
 
-from stowplan.apiserver.controllers import Controllers
+from stowplan.apiserver.controllers import Controllers, Memory
 from stowplan.apiserver.kubelet import Kubelet
 from stowplan.apiserver.store import Store
 from stowplan.clock import Clock, RealClock, VirtualClock
 from stowplan.core.algorithm import Explain
 from stowplan.core.attempts import AttemptLog
 from stowplan.core.explanation import Explainer, score_alone
+from stowplan.embedded import Timers, connect_scheduler
 from stowplan.errors import StowplanError
 from stowplan.runtime.driver import Driver
-from stowplan.runtime.embedded import Timers, connect_scheduler
 from stowplan.world.history import History
 from stowplan.world.setup import Setup
 
@@ -84,7 +84,7 @@ class Engine:
         version = self.store.resource_version
         twins: dict[int, object] = {}
         fork.driver = self._forked_scheduler(fork, version, twins)
-        fork.controllers, fork.kubelet = _workers(fork)
+        fork.controllers, fork.kubelet = _workers(fork, self.controllers.remembered())
         twins |= fork.controllers.resume(self.controllers, version)
         fork.kubelet.resume(self.kubelet, version)
         twins[id(self.kubelet)] = fork.kubelet
@@ -187,11 +187,18 @@ class Engine:
             time.sleep(max(0.0, min(PAUSE_MAX_S, until_s - clock.now())))
 
 
-def _workers(engine: Engine) -> tuple[Controllers, Kubelet]:
+def _workers(engine: Engine, memory: Memory | None = None) -> tuple[Controllers, Kubelet]:
     store, clock, call_later = engine.store, engine.clock, engine.timers.call_later
     random, is_copy = Random(engine.setup.seed), engine.is_copy
     return (
-        Controllers(store, clock=clock, call_later=call_later, random=random, is_copy=is_copy),
+        Controllers(
+            store,
+            clock=clock,
+            call_later=call_later,
+            random=random,
+            memory=memory,
+            is_copy=is_copy,
+        ),
         Kubelet(store, clock=clock, call_later=call_later, random=random, is_copy=is_copy),
     )
 

@@ -8,14 +8,12 @@ takes far more room, and is kept for as many of the latest decisions as fit into
 from __future__ import annotations
 
 from collections import ChainMap, OrderedDict
-from collections.abc import Sequence
 
 from msgspec import Struct
 
-from stowplan.core.attempts import Bound
+from stowplan.core.attempts import AttemptObserver, Failed
 from stowplan.core.decision import Decision
 from stowplan.core.explanation import Explanation
-from stowplan.framework.status import Status
 from stowplan.queue import QueuedPod
 
 PODS_MAX = 100_000
@@ -41,7 +39,7 @@ Entries = dict[str, tuple[Entry, ...]]
 """By pod."""
 
 
-class History:
+class History(AttemptObserver):
     def __init__(self, bytes_max: float) -> None:
         """`bytes_max`: for what every plugin said about every node, of all decisions together."""
         self._bytes_max = bytes_max
@@ -114,26 +112,12 @@ class History:
 
     # -- told by the machine ----------------------------------------------------------------
 
-    def begin(self, queued: QueuedPod, now_s: float) -> None: ...
-
     def decided(self, queued: QueuedPod, decision: Decision, now_s: float, seconds: float) -> None:
         self._add(queued, decision, now_s)
 
-    def bound(self, attempts: Sequence[Bound], now_s: float) -> None: ...
-
-    def failed(
-        self,
-        queued: QueuedPod,
-        decision: Decision,
-        status: Status,
-        now_s: float,
-        seconds: float,
-    ) -> None:
+    def failed(self, attempt: Failed, now_s: float) -> None:
+        decision = attempt.decision
         known = self.of(decision.pod)
         if not known or known[-1].decision is not decision:
             # It had a node, and something went wrong on the way there.
-            self._add(queued, decision, now_s)
-
-    def plugin_error(self, plugin: str, point: str, cause: Exception) -> None: ...
-
-    def problem(self, text: str) -> None: ...
+            self._add(attempt.queued, decision, now_s)

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from copy import copy
+from copy import copy, deepcopy
 from random import Random
 
 from stowplan.apiserver.controllers.daemon_set import DaemonSetController
@@ -14,7 +14,8 @@ from stowplan.apiserver.controllers.disruption import DisruptionController
 from stowplan.apiserver.controllers.job import JobController
 from stowplan.apiserver.controllers.nodes import NodeController
 from stowplan.apiserver.controllers.replica_set import ReplicaSetController
-from stowplan.apiserver.controllers.shared import Shared
+from stowplan.apiserver.controllers.reporting import Reporter
+from stowplan.apiserver.controllers.shared import Memory, Shared
 from stowplan.apiserver.controllers.stateful_set import StatefulSetController
 from stowplan.apiserver.controllers.volumes import VolumeController
 from stowplan.clock import Clock
@@ -58,10 +59,18 @@ class Controllers:
         clock: Clock,
         call_later: CallLater,
         random: Random,
+        memory: Memory | None = None,
         is_copy: bool = False,
     ) -> None:
+        """`memory`: what those of another cluster remember, if this one goes on from it."""
         self._shared = Shared(
-            cluster, KINDS, clock=clock, call_later=call_later, random=random, is_copy=is_copy
+            cluster,
+            KINDS,
+            clock=clock,
+            call_later=call_later,
+            random=random,
+            memory=memory,
+            is_copy=is_copy,
         )
         self._workloads = workloads = (
             DeploymentController(self._shared),
@@ -80,14 +89,16 @@ class Controllers:
         self._shared.start()
 
     def resume(self, other: Controllers, resource_version: str) -> dict[int, object]:
-        """Go on where others are: on a fork of their cluster, made at this version.
+        """Go on where others are, whose memory we have: on a fork of their cluster, made at this
+        version.
 
         Returns who takes whose place in timers, by `id`.
         """
         self._shared.resume(other._shared, resource_version)
         ours = (*self._workloads, self._disruption)
+        memory = other._shared.memory
         for one, twin in zip((*other._workloads, other._disruption), ours, strict=True):
-            _go_on(twin, one)
+            _go_on(twin, one, memory)
         queues = zip(other._queues, self._queues, strict=True)
         return {id(other._shared): self._shared, **{id(one): twin for one, twin in queues}}
 
@@ -95,6 +106,10 @@ class Controllers:
         self._shared.stop()
         for queue in self._queues:
             queue.stop()
+
+    def remembered(self) -> Memory:
+        """What they know that no object says: for those of a fork of the cluster."""
+        return deepcopy(self._shared.memory)
 
     @property
     def synced(self) -> bool:
@@ -111,12 +126,14 @@ class Controllers:
         return any(queue.has_plans for queue in self._queues)
 
 
-def _go_on(controller: object, other: object) -> None:
-    """What a controller remembers is in plain dicts and sets, or in parts that can `resume`."""
+def _go_on(controller: object, other: object, memory: Memory) -> None:
+    """What a controller knows beyond its memory is in plain dicts and sets, or in parts that can
+    `resume`."""
     for name, part in vars(other).items():
         if isinstance(part, dict):
-            setattr(controller, name, {key: copy(value) for key, value in part.items()})
+            if not any(part is section for section in memory.values()):
+                setattr(controller, name, {key: copy(value) for key, value in part.items()})
         elif isinstance(part, set):
             setattr(controller, name, part.copy())
-        elif not isinstance(part, Shared):
+        elif not isinstance(part, Shared | Reporter):
             getattr(controller, name).resume(part)

@@ -8,13 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from stowplan.apiserver.controllers.calls import Calls
-from stowplan.apiserver.controllers.claims import Claims
 from stowplan.apiserver.controllers.readiness import is_available, ready_since, scaled_value
-from stowplan.apiserver.controllers.reporting import Reporter
 from stowplan.apiserver.controllers.revisions import Revisions, revision_of
 from stowplan.apiserver.controllers.shared import Shared
-from stowplan.apiserver.controllers.statuses import Statuses
+from stowplan.apiserver.controllers.workload import WorkloadController
 from stowplan.objects.api import Create, Delete
 from stowplan.objects.base import KubeObject
 from stowplan.objects.daemons import node_of, pin_to_node, suits
@@ -27,27 +24,20 @@ from stowplan.objects.workloads import DaemonSet, RollingUpdate, UpdateStrategy
 BURST_MAX = 250
 
 
-class DaemonSetController:
+class DaemonSetController(WorkloadController):
     def __init__(self, shared: Shared) -> None:
-        self._shared = shared
-        self.queue = shared.queue("daemonset", self.sync)
-        self.calls = Calls(shared, self.queue)
-        self._statuses = Statuses(shared.cluster, DAEMON_SET)
-        self._reporter = Reporter(shared.cluster, shared.clock, "daemonset-controller")
+        super().__init__(shared, DAEMON_SET)
         self._revisions = Revisions(shared)
-        shared.listen(DAEMON_SET, self._changed)
+        shared.listen(DAEMON_SET, self._note_revision)
         shared.listen(NODE, self._node_changed)
-        self._claims = Claims(
-            shared, self.calls, owner_kind=DAEMON_SET, child_kind=POD, look_again=self.queue.add
-        )
 
-    def _changed(self, old: KubeObject | None, new: KubeObject | None) -> None:
+    def _note_revision(self, old: KubeObject | None, new: KubeObject | None) -> None:
         if isinstance(new, DaemonSet):
             self._revisions.note(new, template_hash(new.spec.template))
-            self.queue.add(new.key)
-        elif old is not None:
-            self._statuses.forget(old.uid)
-            self._revisions.forget(old)
+
+    def forget(self, uid: str) -> None:
+        super().forget(uid)
+        self._revisions.forget(uid)
 
     def _node_changed(self, old: KubeObject | None, new: KubeObject | None) -> None:
         if isinstance(old, Node) and isinstance(new, Node):

@@ -31,7 +31,7 @@ class DisruptionController:
         self._shared = shared
         self.queue = shared.queue("disruption", self.sync)
         self._statuses = Statuses(shared.cluster, POD_DISRUPTION_BUDGET)
-        self._since: dict[str, tuple[str, str]] = {}
+        self._since: dict[str, tuple[str, str]] = shared.memory["budgets: since"]
         self._namespaces: dict[str, set[str]] = {}
         """The budgets of a namespace that has any."""
         shared.listen(POD_DISRUPTION_BUDGET, self._changed)

@@ -28,10 +28,10 @@ class NodeController:
         self._shared = shared
         self.queue = shared.queue("node", self.sync)
         self.calls = Calls(shared, self.queue)
-        self._reporter = Reporter(shared.cluster, shared.clock, "taint-eviction-controller")
-        self._since_s: dict[str, dict[Taint, float]] = {}
+        self._reporter = Reporter(shared, "taint-eviction-controller")
+        self._since_s: dict[str, dict[Taint, float]] = shared.memory["pods: tainted since"]
         """When a pod, by its uid, came under a taint: its toleration may run out."""
-        self._missing_since_s: dict[str, float] = {}
+        self._missing_since_s: dict[str, float] = shared.memory["nodes: missing since"]
         self._known: set[str] = set()
         """Nodes that were ever seen: a copy of a cluster may lack some that pods are on."""
         shared.listen(NODE, self._node_changed)

@@ -26,8 +26,8 @@ class Revisions:
         if self._shared.is_copy and not self._shared.synced():
             self._copied[owner.uid] = revision
 
-    def forget(self, owner: KubeObject) -> None:
-        self._copied.pop(owner.uid, None)
+    def forget(self, uid: str) -> None:
+        self._copied.pop(uid, None)
 
     def is_current(self, pod: Pod, owner: KubeObject, revision: str) -> bool:
         return revision_of(pod) == revision or self._copied.get(owner.uid) == revision

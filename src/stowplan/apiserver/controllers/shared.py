@@ -6,9 +6,11 @@ controller by namespace, so that no controller ever walks the whole cluster.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from random import Random
+from typing import Any
 
 from stowplan.apiserver.controllers.work_queue import WorkQueue
 from stowplan.clock import Clock
@@ -27,6 +29,11 @@ SYNC_CHECK_S = 0.05
 
 _Index = dict[str, dict[str, KubeObject]]
 
+Memory = defaultdict[str, dict[str, Any]]
+"""What controllers know that no object says, under its name: since when, how often.
+
+A cluster that goes on from another one goes on from these too."""
+
 
 class Shared:
     def __init__(
@@ -37,9 +44,11 @@ class Shared:
         clock: Clock,
         call_later: CallLater,
         random: Random,
+        memory: Memory | None = None,
         is_copy: bool = False,
     ) -> None:
         self.cluster = cluster
+        self.memory: Memory = defaultdict(dict) if memory is None else memory
         self.is_copy = is_copy
         """The cluster shows another one at one moment, and perhaps only a part of it: what is
         there at the start is left as it is, until something about it changes."""

@@ -6,13 +6,10 @@ below `partition` that has to be made again is made from the latest template.
 
 from __future__ import annotations
 
-from stowplan.apiserver.controllers.calls import Calls
-from stowplan.apiserver.controllers.claims import Claims
 from stowplan.apiserver.controllers.readiness import is_available, ready_since
-from stowplan.apiserver.controllers.reporting import Reporter
 from stowplan.apiserver.controllers.revisions import Revisions, revision_of
 from stowplan.apiserver.controllers.shared import Shared
-from stowplan.apiserver.controllers.statuses import Statuses
+from stowplan.apiserver.controllers.workload import WorkloadController
 from stowplan.objects.api import Create, Delete
 from stowplan.objects.base import KubeObject
 from stowplan.objects.kinds import PERSISTENT_VOLUME_CLAIM, POD, STATEFUL_SET
@@ -27,30 +24,19 @@ from stowplan.objects.workload_pods import (
 from stowplan.objects.workloads import StatefulSet
 
 
-class StatefulSetController:
+class StatefulSetController(WorkloadController):
     def __init__(self, shared: Shared) -> None:
-        self._shared = shared
-        self.queue = shared.queue("statefulset", self.sync)
-        self.calls = Calls(shared, self.queue)
-        self._statuses = Statuses(shared.cluster, STATEFUL_SET)
-        self._reporter = Reporter(shared.cluster, shared.clock, "statefulset-controller")
+        super().__init__(shared, STATEFUL_SET)
         self._revisions = Revisions(shared)
-        shared.listen(STATEFUL_SET, self._changed)
-        self._claims = Claims(
-            shared,
-            self.calls,
-            owner_kind=STATEFUL_SET,
-            child_kind=POD,
-            look_again=self.queue.add,
-        )
+        shared.listen(STATEFUL_SET, self._note_revision)
 
-    def _changed(self, old: KubeObject | None, new: KubeObject | None) -> None:
+    def _note_revision(self, old: KubeObject | None, new: KubeObject | None) -> None:
         if isinstance(new, StatefulSet):
             self._revisions.note(new, stateful_revision(new))
-            self.queue.add(new.key)
-        elif old is not None:
-            self._statuses.forget(old.uid)
-            self._revisions.forget(old)
+
+    def forget(self, uid: str) -> None:
+        super().forget(uid)
+        self._revisions.forget(uid)
 
     def sync(self, key: str) -> None:
         owner = self._shared.get(STATEFUL_SET, key)
