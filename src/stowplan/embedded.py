@@ -11,13 +11,12 @@ from __future__ import annotations
 import heapq
 import logging
 from collections.abc import Callable, Mapping
-from copy import copy
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
 from random import Random
 
-from stowplan.apiserver.controllers import Controllers, Memory
+from stowplan.apiserver.controllers import Controllers
 from stowplan.apiserver.kubelet import Kubelet
 from stowplan.apiserver.simulated_nodes import simulated_node
 from stowplan.apiserver.store import Store
@@ -167,12 +166,8 @@ class EmbeddedCluster:
         call_later: CallLater,
         random: Random,
         port: Cluster | None = None,
-        memory: Memory | None = None,
     ) -> None:
-        """`port`: how its workers reach the store, if not directly.
-
-        `memory`: what the controllers of another one remember.
-        """
+        """`port`: how its workers reach the store, if not directly."""
         self.store = store
         self._parts = parts
         self._clock = clock
@@ -186,7 +181,7 @@ class EmbeddedCluster:
         self._stopped = False
         if parts.controllers:
             self.controllers = Controllers(
-                self._port, clock=clock, call_later=call_later, random=random, memory=memory
+                self._port, clock=clock, call_later=call_later, random=random
             )
         if parts.kubelet:
             self.kubelet = Kubelet(
@@ -196,32 +191,6 @@ class EmbeddedCluster:
                 random=random,
                 detailed=parts.detailed,
             )
-
-    def fork(
-        self, clock: Clock, call_later: CallLater, parts: Parts | None = None
-    ) -> EmbeddedCluster:
-        """The same cluster, which from here on goes its own way; it has to be started.
-
-        Its store is a fork of this one's (`Store.fork` says what that means).  Whoever works on it
-        begins anew by listing what there is, and then does what they would have done here:
-
-        - the kubelet goes by what pods say: when they were started, and that they are deleted;
-        - controllers also remember what no object says (since when a node is gone, how often a Job
-          failed): these memories are copied.  What they were about to try again they try at once;
-        - the scheduler knows only what the cluster says, as after a restart: nominated nodes it
-          does, but pods that were turned down have no backoff left, and are all tried again.
-
-        `parts`: others than here, such as a scheduler with a log of its own.
-        """
-        memory = None if self.controllers is None else self.controllers.remembered()
-        return EmbeddedCluster(
-            self.store.fork(clock),
-            parts or self._parts,
-            clock=clock,
-            call_later=call_later,
-            random=copy(self._random),
-            memory=memory,
-        )
 
     def add_nodes(self, count: int | None) -> None:
         """See that node-1 to node-`count` are there; None: a few, if there are none at all."""

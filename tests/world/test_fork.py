@@ -11,13 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import stowplan as sp
+from stowplan.apiserver.kubelet import EXIT_CODE, RUN_SECONDS
 from tests.world.things import deployment, pod, workload
 
 Step = tuple[str, int]
 
 STEPS = (
     "pod", "big", "deployment", "scale", "job", "delete", "nodes", "cordon", "uncordon", "drain",
-    "remove node", "urgent", "affine", "gated", "run", "wait",
+    "remove node", "urgent", "affine", "gated", "ending", "failing", "taint", "run", "wait",
 )  # fmt: skip
 
 
@@ -65,6 +66,23 @@ def act(cluster: sp.Cluster, step: Step, serial: int) -> None:
             cluster.apply(deployment("web", number % 9))
         case "job":
             cluster.apply(workload("Job", f"job-{serial}", completions=number % 3, parallelism=2))
+        case "ending":
+            brief = {"name": f"ending-{serial}", "annotations": {RUN_SECONDS: str(number)}}
+            cluster.apply({**pod("", cpu="2"), "metadata": brief})
+        case "failing":
+            template = {"metadata": {"annotations": {EXIT_CODE: "1"}}}
+            cluster.apply(workload("Job", f"failing-{serial}", template=template, backoffLimit=2))
+        case "taint" if nodes:
+            taints = [{"key": "broken", "effect": "NoExecute"}] if number % 2 else None
+            name = nodes[number % len(nodes)].name
+            cluster.apply(
+                {
+                    "apiVersion": "v1",
+                    "kind": "Node",
+                    "metadata": {"name": name},
+                    "spec": {"taints": taints},
+                }
+            )
         case "delete" if pods:
             cluster.delete(pods[number % len(pods)].key)
         case "nodes":
