@@ -12,9 +12,9 @@ from typing import Any
 
 from stowplan.apiserver.store import Store
 from stowplan.clock import VirtualClock
+from stowplan.embedded import connect_scheduler
 from stowplan.objects.api import Create
 from stowplan.objects.kinds import NODE, POD
-from stowplan.runtime.embedded import connect_scheduler
 
 
 def node(name: str) -> dict[str, Any]:

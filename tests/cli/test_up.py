@@ -29,11 +29,11 @@ from click.testing import CliRunner
 
 from stowplan.apiserver.store import Store
 from stowplan.cli import main
-from stowplan.cli._up_cluster import LocalCluster, Parts, Scheduling
 from stowplan.cli._up_kubeconfig import NAME, kubeconfig, write_kubeconfig
 from stowplan.clock import VirtualClock
 from stowplan.cluster.port import ListOptions
 from stowplan.config import load_config
+from stowplan.embedded import EmbeddedCluster, Parts, Scheduling
 from stowplan.errors import InputError
 from stowplan.objects.kinds import DEPLOYMENT, NODE, POD
 from tests.apiserver.things import START_S, create, create_pod, get_pod, names, pod_data
@@ -133,10 +133,17 @@ def test_data_that_is_no_folder(tmp_path: Path) -> None:
 
 def test_a_journal_that_is_broken(tmp_path: Path) -> None:
     (tmp_path / "cluster.db").write_bytes(b"SQLite format 3\x00" + b"\xff" * 5000)
+    (tmp_path / "cluster.db").chmod(0o600)
     first, hint = refused("--data", tmp_path)
 
     assert first.startswith(f"error: {tmp_path / 'cluster.db'}: the cluster's data cannot be")
     assert hint.startswith("  hint: ")
+    kept = refused("--data", tmp_path, "--salvage")[0]
+    assert kept.startswith(f"error: {tmp_path / 'cluster.db'}: nothing can be kept of the cluster")
+
+
+def test_salvage_is_for_data_that_is_kept() -> None:
+    assert "needs --data" in refused("--salvage")[0]
 
 
 def test_tokens_that_are_not_there(tmp_path: Path) -> None:
@@ -203,8 +210,12 @@ class Local:
     def __init__(self, *, schedules: bool = True, workers: bool = True) -> None:
         self.clock = VirtualClock(START_S)
         self.store = Store(self.clock)
-        parts = Parts(Scheduling(load_config(None)) if schedules else None, workers=workers)
-        self.cluster = LocalCluster(
+        parts = Parts(
+            Scheduling(load_config(None)) if schedules else None,
+            controllers=workers,
+            kubelet=workers,
+        )
+        self.cluster = EmbeddedCluster(
             self.store,
             parts,
             clock=self.clock,

@@ -224,6 +224,7 @@ def said(framework: Framework, asked: PodInfo) -> dict[str, Any]:
     answers = found.answers
     if len(answers.passed_rows()):
         is_best = np.flatnonzero(answers.best()).tolist()
+        assert answers.one_of_the_best(Random(0).random) in is_best
         told["best"] = {table.names[row] for row in is_best}, answers.best_sum
     return told
 

@@ -14,7 +14,6 @@ import pytest
 
 from stowplan.config import load_config
 from stowplan.core.algorithm import Algorithm, Search
-from stowplan.core.dry_run import DryRun
 from stowplan.framework.cycle import Cycle
 from stowplan.framework.reads import Reads
 from stowplan.framework.status import SKIP, SKIP_ALWAYS, SKIP_STEADILY, Status, unschedulable
@@ -24,13 +23,14 @@ from stowplan.plugins import IN_TREE
 from stowplan.state.pod_info import PodInfo
 from tests.builders import node, pod
 from tests.core.harness import make_plugin
+from tests.deciding import Deciding
 
 OTHER = {"terminationGracePeriodSeconds": 7}
 TERM = {"labelSelector": {"matchLabels": {"app": "web"}}, "topologyKey": "zone"}
 ANTI_AFFINITY = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [TERM]}}
 
 
-class Cluster(DryRun):
+class Cluster(Deciding):
     """Three nodes in two zones; a pod of 100m has been decided on."""
 
     def __init__(self, *plugins: type, **algorithm: Any) -> None:

@@ -16,9 +16,9 @@ import pytest
 from stowplan.apiserver import admission, bodies, writes
 from stowplan.apiserver.retention import EventRetention
 from stowplan.apiserver.store import Store
-from stowplan.cli._up_cluster import LocalCluster, Parts, Scheduling
 from stowplan.clock import VirtualClock
 from stowplan.config import load_config
+from stowplan.embedded import EmbeddedCluster, Parts, Scheduling
 from stowplan.objects.api import Create, Delete
 from stowplan.objects.kinds import JOB, NODE, POD, PRIORITY_CLASS, Kind
 from tests.core.test_memory import alone, objects
@@ -33,7 +33,7 @@ class Churn:
     def __init__(self) -> None:
         self.clock = VirtualClock(1_800_000_000.0)
         self.store = Store(self.clock, history_max=200)
-        self.cluster = LocalCluster(
+        self.cluster = EmbeddedCluster(
             self.store,
             Parts(Scheduling(load_config(None))),
             clock=self.clock,

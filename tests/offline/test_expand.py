@@ -17,7 +17,7 @@ from stowplan.objects.manifests import decode
 from stowplan.objects.pod import Pod
 from stowplan.objects.workloads import ReplicaSet
 from stowplan.offline.controllers import with_missing
-from stowplan.offline.given import decode_all, stable_uid
+from stowplan.offline.input_objects import decode_all, stable_uid
 
 TEMPLATE = {
     "metadata": {"labels": {"app": "web"}, "annotations": {"note": "1"}},

@@ -14,7 +14,7 @@ from stowplan.objects.node import Node
 from stowplan.objects.pod import Pod
 from stowplan.state.cache import Cache
 from stowplan.state.consistency import table_problems
-from stowplan.state.count_index import DomainQuery
+from stowplan.state.count_index import CountQuery, DomainQuery
 from stowplan.state.node_table import NodeTable
 from stowplan.state.pod_info import PodInfo
 from stowplan.state.pod_sorts import PodsMatching
@@ -79,7 +79,7 @@ class Cluster:
         self.cache = Cache()
         self.table = NodeTable()
         web = PodsMatching(frozenset({(None, selector_from_map({"app": "web"}))}))
-        self.web_by_zone = DomainQuery(web, ZONE)
+        self.web_by_zone = DomainQuery(CountQuery(web), ZONE)
 
     def do(self, step: Step) -> None:
         what, number, other, look = step

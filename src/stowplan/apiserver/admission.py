@@ -79,6 +79,15 @@ class Admission:
         """By all of the spec but its volumes and what its containers ask for."""
         self._labels: dict[tuple[int, str, str, bool], tuple[Any, dict[str, str]]] = {}
 
+    def fork(self, lookup: Lookup) -> Admission:
+        """One that remembers the same: what both admit from here on shares it too."""
+        other = Admission(lookup)
+        other._by_identity = self._by_identity.copy()
+        other._by_text = self._by_text.copy()
+        other._by_form = self._by_form.copy()
+        other._labels = self._labels.copy()
+        return other
+
     def forget(self) -> None:
         """A class that specs were resolved with has changed."""
         self._by_identity.clear()

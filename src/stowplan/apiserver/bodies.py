@@ -138,6 +138,11 @@ class SharedRests:
     def __init__(self) -> None:
         self._rests: dict[bytes, Rest] = {}
 
+    def fork(self) -> SharedRests:
+        other = SharedRests()
+        other._rests = self._rests.copy()
+        return other
+
     def of(self, rest: Rest) -> Rest:
         if rest is None:
             return None

@@ -44,6 +44,11 @@ class Garbage:
         self._working = False
         self._terminating: set[str] = set()
 
+    def fork(self, ledger: Ledger, hands: Hands) -> Garbage:
+        other = Garbage(ledger, hands)
+        other._terminating = self._terminating.copy()
+        return other
+
     def after_removal(self, thing: KubeObject) -> None:
         """Look after what depended on an object that is gone now."""
         meta = thing.metadata

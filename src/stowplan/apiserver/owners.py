@@ -26,6 +26,11 @@ class OwnerIndex:
         # A dict as a set that keeps its order: deletions then happen in a repeatable one.
         self._dependants: dict[str, dict[Ref, None]] = {}
 
+    def fork(self) -> OwnerIndex:
+        other = OwnerIndex()
+        other._dependants = {uid: refs.copy() for uid, refs in self._dependants.items()}
+        return other
+
     def move(self, ref: Ref, before: Owners, after: Owners) -> None:
         """The owners of `ref` were `before` and are `after`."""
         for owner in before or ():

@@ -25,6 +25,11 @@ class EventRetention:
         self._kept: deque[tuple[float, ObjectMeta]] = deque()
         """When each of them expires, oldest first."""
 
+    def fork(self) -> EventRetention:
+        other = EventRetention(events_max=self._events_max)
+        other._kept = self._kept.copy()
+        return other
+
     def keep(self, event: ObjectMeta, now_s: float) -> list[ObjectMeta]:
         """Remember a new one; those that have to go now, oldest first."""
         kept = self._kept

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from stowplan.apiserver.kubelet_status import node_address
+from stowplan.apiserver.version import GIT_VERSION
 
 ZONES = ("zone-a", "zone-b", "zone-c")
 CPU, MEMORY, PODS = "8", "32Gi", "110"
@@ -20,7 +21,7 @@ _HEALTHY = (
 )
 
 
-def simulated_node(number: int, now: str, version: str) -> dict[str, Any]:
+def simulated_node(number: int, now: str) -> dict[str, Any]:
     """The node of this number, counted from 1."""
     name = f"node-{number}"
     amounts = {"cpu": CPU, "memory": MEMORY, "pods": PODS, "ephemeral-storage": "100Gi"}
@@ -65,7 +66,7 @@ def simulated_node(number: int, now: str, version: str) -> dict[str, Any]:
                 "kernelVersion": "simulated",
                 "osImage": "Stowplan",
                 "containerRuntimeVersion": "stowplan://simulated",
-                "kubeletVersion": version,
+                "kubeletVersion": GIT_VERSION,
                 "kubeProxyVersion": "",
                 "operatingSystem": "linux",
                 "architecture": "amd64",

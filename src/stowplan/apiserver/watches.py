@@ -90,6 +90,14 @@ class WatchHub:
             raise Gone(f"too old resource version: {version} ({self._oldest})")
         return [change for change in self._changes if change.version > version]
 
+    def fork(self) -> WatchHub:
+        """The same history, and nobody who follows it."""
+        maxlen = self._changes.maxlen
+        assert maxlen is not None, "the history is bounded"
+        other = WatchHub(self._kind, version=self._begun, history_max=maxlen - 1)
+        other.record_all(self._changes)
+        return other
+
     def forget(self, until: int) -> None:
         """Drop the changes up to that version, as compaction does: watches from before are Gone."""
         changes = self._changes

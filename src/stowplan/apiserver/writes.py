@@ -25,6 +25,7 @@ from stowplan.apiserver.bodies import (
     with_job_selector,
 )
 from stowplan.apiserver.bootstrap import IMMORTAL_NAMESPACES
+from stowplan.apiserver.client_defaults import with_defaults
 from stowplan.apiserver.defaults import (
     DEFAULTED,
     default_object,
@@ -44,7 +45,6 @@ from stowplan.apiserver.pod_update import validate_pod_update
 from stowplan.apiserver.pod_validation import validate_spec, validate_template
 from stowplan.apiserver.pod_writes import merge_status, status_patch
 from stowplan.apiserver.retention import EventRetention
-from stowplan.apiserver.served import with_defaults
 from stowplan.apiserver.updates import merge_update
 from stowplan.apiserver.validation import (
     VALIDATED,
@@ -55,6 +55,7 @@ from stowplan.apiserver.validation import (
     validate_object_update,
 )
 from stowplan.apiserver.watches import Rest
+from stowplan.clock import Clock
 from stowplan.cluster.port import Answer
 from stowplan.errors import ApiError, BadRequest
 from stowplan.objects.api import Create, Delete, Patch, Update
@@ -99,9 +100,13 @@ _PREPARED = DEFAULTED | ADMITTED | VALIDATED
 
 class Writer:
     def __init__(
-        self, ledger: Ledger, identity: Identity, *, create_namespaces: bool = False
+        self,
+        ledger: Ledger,
+        identity: Identity,
+        *,
+        create_namespaces: bool = False,
     ) -> None:
-        self._ledger = ledger
+        self.ledger = ledger
         self._identity = identity
         self._create_namespaces = create_namespaces
         self._admission = Admission(self)
@@ -112,17 +117,28 @@ class Writer:
         self._pods = ledger.tables[Pod]
         self._namespaces = ledger.tables[Namespace].objects[""]
 
+    def fork(self, clock: Clock) -> Writer:
+        """One that goes on from here, on a fork of the ledger."""
+        ledger, identity = self.ledger.fork(), Identity(clock, self._identity.seed)
+        other = Writer(ledger, identity, create_namespaces=self._create_namespaces)
+        other._admission = self._admission.fork(other)
+        other.binder = Binder(ledger, identity, other._admission)
+        other._garbage = self._garbage.fork(ledger, other)
+        other._events = self._events.fork()
+        other._rests = self._rests.fork()
+        return other
+
     # What admission asks.
 
     def find(self, kind: Kind, namespace: str, name: str) -> KubeObject | None:
-        return self._ledger.tables[kind.struct].find(namespace, name)
+        return self.ledger.tables[kind.struct].find(namespace, name)
 
     def every(self, kind: Kind) -> Iterable[KubeObject]:
-        return self._ledger.tables[kind.struct].every()
+        return self.ledger.tables[kind.struct].every()
 
     def data(self, kind: Kind, namespace: str, name: str) -> dict[str, Any] | None:
         """The whole object as the API serves it."""
-        table = self._ledger.tables[kind.struct]
+        table = self.ledger.tables[kind.struct]
         thing = table.find(namespace, name)
         return None if thing is None else view(kind, thing, table.rest(namespace, name))
 
@@ -133,7 +149,7 @@ class Writer:
 
     def create_all(self, requests: Sequence[Create]) -> Sequence[Answer]:
         """For each of them the new object, or why there is none."""
-        common = requests, self._ledger, self._identity, self._namespaces
+        common = requests, self.ledger, self._identity, self._namespaces
         new = create_pods(*common, self._admission) or create_events(*common, self._events)
         if new is not None:
             return new
@@ -141,7 +157,7 @@ class Writer:
 
     def _create(self, request: Create, now: str) -> KubeObject:
         kind, thing, rest = request.kind, request.body, None
-        struct, ledger = kind.struct, self._ledger
+        struct, ledger = kind.struct, self.ledger
         if self._create_namespaces and kind.namespaced:
             self._make_namespace(request.namespace)
         if not isinstance(thing, struct) or kind is JOB:
@@ -192,7 +208,7 @@ class Writer:
         data = clean_body(kind, body)
         if kind is JOB:
             # Its selector is made from its uid, in the pod template, which is JSON data.
-            uid = self._identity.uid(self._ledger.next_version())
+            uid = self._identity.uid(self.ledger.next_version())
             data = with_job_selector(data, uid)
         thing, rest = self._split(kind, with_defaults(kind, data))
         return thing, self._rests.of(rest)
@@ -235,7 +251,7 @@ class Writer:
     def _generate_name(self, kind: Kind, names: Mapping[str, KubeObject], base: str) -> str:
         if not base:
             return ""
-        number = self._ledger.version + 1
+        number = self.ledger.version + 1
         last = number + NAME_ATTEMPTS_MAX
         while True:
             name = base[:GENERATED_NAME_BASE_MAX] + self._identity.suffix(number)
@@ -246,7 +262,7 @@ class Writer:
                 raise answers.already_exists(kind, name)
 
     def _expire(self, event: ObjectMeta) -> None:
-        table = self._ledger.tables[EVENT.struct]
+        table = self.ledger.tables[EVENT.struct]
         thing = table.find(event.namespace, event.name)
         if thing is not None and thing.metadata.uid == event.uid:
             self._remove(table, thing, thing.metadata)
@@ -271,16 +287,16 @@ class Writer:
 
     def patch_all(self, requests: Sequence[Patch]) -> Sequence[Answer]:
         """For each of them the object as it is then, or why it was not patched."""
-        pods = patch_statuses(requests, self._ledger)
+        pods = patch_statuses(requests, self.ledger)
         return one_by_one(self.patch, requests) if pods is None else pods
 
     def _write_status(self, old: Pod, status: Any) -> Pod:
         if status == old.status:
             return old
-        meta = replace(old.metadata, resource_version=self._ledger.next_version())
+        meta = replace(old.metadata, resource_version=self.ledger.next_version())
         new = replace(old, metadata=meta, status=status)
         rest = self._pods.rest(meta.namespace, meta.name)
-        self._ledger.write(self._pods, "MODIFIED", old, new, rest)
+        self.ledger.write(self._pods, "MODIFIED", old, new, rest)
         return new
 
     def _replace(
@@ -291,7 +307,7 @@ class Writer:
         body: Any,
         subresource: str,
     ) -> KubeObject:
-        kind, version = table.kind, self._ledger.next_version()
+        kind, version = table.kind, self.ledger.next_version()
         check_body(kind, body)
         check_identity(kind, old.metadata, body)
         if subresource == "resize":
@@ -346,7 +362,7 @@ class Writer:
         """Commit a change; an object that was only waiting for it goes."""
         if may_go(new.metadata):
             return self._remove(table, old, new.metadata, rest)
-        self._ledger.write(table, "MODIFIED", old, new, rest)
+        self.ledger.write(table, "MODIFIED", old, new, rest)
         if table.kind.struct in _CLASSES:
             self._admission.forget()
         return new
@@ -370,7 +386,7 @@ class Writer:
             return self._delete_namespace(old)
         if propagation == "Orphan":
             self._garbage.orphan(uid)
-        elif propagation == "Foreground" and self._ledger.owners.dependants(uid):
+        elif propagation == "Foreground" and self.ledger.owners.dependants(uid):
             finalizers = old.metadata.finalizers or []
             if FOREGROUND not in finalizers:
                 meta = replace(old.metadata, finalizers=[*finalizers, FOREGROUND])
@@ -383,7 +399,7 @@ class Writer:
 
     def delete_all(self, requests: Sequence[Delete]) -> Sequence[Answer]:
         """For each of them the last state of the object, or why it was not deleted."""
-        pods = delete_pods(requests, self._ledger, self._garbage, self._identity.now_s())
+        pods = delete_pods(requests, self.ledger, self._garbage, self._identity.now_s())
         return one_by_one(self.delete, requests) if pods is None else pods
 
     def _delete(self, table: Table, old: KubeObject, grace_s: int | None) -> KubeObject:
@@ -392,19 +408,19 @@ class Writer:
             return self._remove(table, old, meta)
         if meta is old.metadata:
             return old
-        new = replace(old, metadata=replace(meta, resource_version=self._ledger.next_version()))
+        new = replace(old, metadata=replace(meta, resource_version=self.ledger.next_version()))
         rest = table.rest(new.metadata.namespace, new.metadata.name)
-        self._ledger.write(table, "MODIFIED", old, new, rest)
+        self.ledger.write(table, "MODIFIED", old, new, rest)
         return new
 
     def _remove(
         self, table: Table, old: KubeObject, meta: ObjectMeta, rest: Rest = None
     ) -> KubeObject:
-        version = self._ledger.next_version()
+        version = self.ledger.next_version()
         final = replace(old, metadata=replace(meta, resource_version=version))
         if rest is None:
             rest = table.rest(meta.namespace, meta.name)
-        self._ledger.write(table, "DELETED", old, final, rest)
+        self.ledger.write(table, "DELETED", old, final, rest)
         if table.kind.struct in _CLASSES:
             self._admission.forget()
         self._garbage.after_removal(final)
@@ -417,12 +433,12 @@ class Writer:
         if meta.deletion_timestamp is None:
             marked = replace(
                 meta,
-                resource_version=self._ledger.next_version(),
+                resource_version=self.ledger.next_version(),
                 deletion_timestamp=self._identity.now(),
             )
             new = replace(old, metadata=marked)
-            table = self._ledger.tables[Namespace]
-            self._ledger.write(table, "MODIFIED", old, new, table.rest("", meta.name))
+            table = self.ledger.tables[Namespace]
+            self.ledger.write(table, "MODIFIED", old, new, table.rest("", meta.name))
             old = new
         self._garbage.begin_namespace(meta.name)
         return self._namespaces.get(meta.name) or old
@@ -430,23 +446,23 @@ class Writer:
     # What garbage collection does.
 
     def delete_ref(self, ref: Ref) -> None:
-        table = self._ledger.tables[ref.kind.struct]
+        table = self.ledger.tables[ref.kind.struct]
         thing = table.find(ref.namespace, ref.name)
         if thing is not None:
             self._delete(table, thing, None)
 
     def rewrite_meta(self, ref: Ref, meta: ObjectMeta) -> None:
-        table = self._ledger.tables[ref.kind.struct]
+        table = self.ledger.tables[ref.kind.struct]
         old = table.find(ref.namespace, ref.name)
         assert old is not None, f"{ref.kind} {ref.namespace}/{ref.name} is gone"
-        version = self._ledger.next_version()
+        version = self.ledger.next_version()
         new = replace(old, metadata=replace(meta, resource_version=version))
         self._modify(table, old, new, table.rest(ref.namespace, ref.name))
 
     def remove_namespace(self, name: str) -> None:
         found = self._namespaces.get(name)
         if found is not None and not found.metadata.finalizers:
-            self._remove(self._ledger.tables[Namespace], found, found.metadata)
+            self._remove(self.ledger.tables[Namespace], found, found.metadata)
 
     def collect_garbage(self) -> None:
         self._garbage.collect()
@@ -454,7 +470,7 @@ class Writer:
     def resume(self) -> None:
         """Take up what the last process with this journal left undone."""
         now_s = self._identity.now_s()
-        for thing in [*self._ledger.tables[EVENT.struct].every()]:
+        for thing in [*self.ledger.tables[EVENT.struct].every()]:
             for old in self._events.keep(thing.metadata, now_s):
                 self._expire(old)
         self._garbage.collect()
@@ -467,10 +483,10 @@ class Writer:
         Only what every object must have is added: a uid, a creation time, a version.
         """
         kind = KIND_BY_STRUCT[type(thing)]
-        table = self._ledger.tables[kind.struct]
+        table = self.ledger.tables[kind.struct]
         meta = thing.metadata
         namespace = (meta.namespace or "default") if kind.namespaced else ""
-        version = self._ledger.next_version()
+        version = self.ledger.next_version()
         meta = replace(
             meta,
             namespace=namespace,
@@ -480,13 +496,13 @@ class Writer:
         )
         old = table.find(namespace, meta.name)
         new = replace(thing, api_version=kind.api_version, kind=kind.name, metadata=meta)
-        self._ledger.write(table, "ADDED" if old is None else "MODIFIED", old, new, rest)
+        self.ledger.write(table, "ADDED" if old is None else "MODIFIED", old, new, rest)
         if kind.struct in _CLASSES:
             self._admission.forget()
         return new
 
     def _require(self, kind: Kind, namespace: str, name: str) -> tuple[Table, KubeObject]:
-        table = self._ledger.tables[kind.struct]
+        table = self.ledger.tables[kind.struct]
         thing = table.objects.get(namespace if kind.namespaced else "", NOBODY).get(name)
         if thing is None:
             raise answers.not_found(kind, name)

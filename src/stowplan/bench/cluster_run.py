@@ -91,8 +91,8 @@ async def _clean_up(stage: Stage, scheduler: Scheduler, engine: LoopTime, option
     """Nobody else does anything by then, nor is anything under way that could fail for it."""
     stage.abandoned = True
     scheduler.driver.close()
-    scheduler.recorder.forget_pending()
-    await engine.go_on(lambda: not scheduler.recorder.pending)
+    scheduler.driver.recorder.forget_pending()
+    await engine.go_on(lambda: not scheduler.driver.recorder.pending)
     outcome: list[Exception | None] = []
     cleaner = replace(stage, abandoned=False)
     cleaner.play(Clearing(cleaner, options.progress).steps(), outcome.append)

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from stowplan.clock import Clock, RealClock, VirtualClock
-from stowplan.runtime.embedded import Timers
+from stowplan.embedded import Timers
 
 SLEEP_S_MAX = 0.05
 LOOK_S = 0.005

@@ -28,7 +28,7 @@ _PHASES: dict[tuple[str, str], str] = {
     ("runtime/driver.py", "_put_all"): "informers",
     ("runtime/driver.py", ""): "driver",
     ("runtime/event_recorder.py", ""): "events",
-    ("runtime/embedded.py", ""): "driver",
+    ("embedded.py", ""): "driver",
     ("runtime/metrics.py", ""): "metrics",
     ("core/attempts.py", ""): "decisions and metrics",
     ("core/decision.py", ""): "decisions and metrics",

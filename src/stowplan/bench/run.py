@@ -32,11 +32,10 @@ from stowplan.bench.yardstick import Yardstick
 from stowplan.cluster.port import Cluster
 from stowplan.config import GATES, FeatureGates, SchedulerConfig, load_config
 from stowplan.core.attempts import AttemptLog
-from stowplan.core.machine import Machine
+from stowplan.embedded import connect_scheduler
 from stowplan.errors import InputError, StowplanError
 from stowplan.framework.timing import Recorders
 from stowplan.runtime.driver import Driver
-from stowplan.runtime.event_recorder import EventRecorder
 from stowplan.runtime.memory import tune_collector
 from stowplan.runtime.metrics import Metrics
 
@@ -61,7 +60,6 @@ class Scheduler:
 
     driver: Driver
     metrics: Metrics
-    recorder: EventRecorder
 
     def confirmed(self) -> bool:
         """Every binding has been confirmed by the watch."""
@@ -69,7 +67,7 @@ class Scheduler:
 
     def at_rest(self) -> bool:
         """The same, and every event is written."""
-        return self.confirmed() and not self.recorder.pending
+        return self.confirmed() and not self.driver.recorder.pending
 
 
 class Performance:
@@ -188,22 +186,17 @@ def connect(
 ) -> Scheduler:
     """The scheduler as it is in service, with its metrics on, and our own stopwatch beside them."""
     metrics = Metrics(Random(seed))
-    machine = Machine(
-        config, random=Random(seed), recorder=Recorders(metrics), log=AttemptLog(metrics, attempts)
-    )
-    recorder = EventRecorder(
-        cluster, engine.clock, call_later=engine.call_later, random=Random(seed)
-    )
-    driver = Driver(
-        machine,
+    driver = connect_scheduler(
         cluster,
-        clock=engine.clock,
-        call_later=engine.call_later,
-        recorder=recorder,
-        random=Random(seed),
+        engine.clock,
+        engine.call_later,
+        config=config,
+        seed=seed,
+        log=AttemptLog(metrics, attempts),
+        recorder=Recorders(metrics),
     )
     driver.on_handled = metrics.handled
-    return Scheduler(driver, metrics, recorder)
+    return Scheduler(driver, metrics)
 
 
 def run_workload(

@@ -18,6 +18,7 @@ from typing import Any, NoReturn
 
 import click
 
+from stowplan.cli._output import complain, say_trace
 from stowplan.errors import InputError, InternalError, StowplanError, Unavailable
 
 EXIT_INTERRUPTED = 130
@@ -103,8 +104,8 @@ class LazyGroup(click.Group):
         self, cause: Exception, error: StowplanError, *, exit_code: int | None = None
     ) -> NoReturn:
         if self._verbose:
-            click.echo("".join(traceback.format_exception(cause)), err=True, nl=False)
-        click.echo(f"{click.style('error:', fg='red', bold=True)} {error}", err=True)
+            say_trace("".join(traceback.format_exception(cause)))
+        complain(str(error))
         sys.exit(error.exit_code if exit_code is None else exit_code)
 
     def _verbose_option(self) -> click.Option:

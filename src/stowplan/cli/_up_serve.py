@@ -13,20 +13,21 @@ from functools import partial
 from pathlib import Path
 from random import Random
 
-import click
-
+from stowplan.apiserver.grouping import GroupedStore
 from stowplan.apiserver.http import Api, Authenticator, HttpServer
 from stowplan.apiserver.http.auth import User
 from stowplan.apiserver.http.documents import health
 from stowplan.apiserver.http.stand_in import StandIn
 from stowplan.apiserver.journal import SqliteJournal
+from stowplan.apiserver.journal_salvage import salvage
 from stowplan.apiserver.store import Store
-from stowplan.cli._up_cluster import LocalCluster, Parts, Scheduling
+from stowplan.cli._output import say
 from stowplan.cli._up_kubeconfig import check_replaceable, kubeconfig, write_kubeconfig
 from stowplan.cli._up_tls import key_pair, server_context
 from stowplan.clock import RealClock
 from stowplan.config import load_config
 from stowplan.core.profiles import check_config
+from stowplan.embedded import EmbeddedCluster, Parts, Scheduling
 from stowplan.runtime.extender_client import HttpExtenderClient
 from stowplan.runtime.guard import BEAT_S
 from stowplan.runtime.heartbeat import Heartbeat
@@ -53,6 +54,8 @@ class Settings:
     nodes: int | None
     """None: some, if there are none."""
     data: Path | None = None
+    salvage: bool = False
+    """Whether to go on with what is intact of data that is damaged."""
     kubeconfig: Path | None = None
     users_by_token: Mapping[str, User] = field(default_factory=dict, repr=False)
 
@@ -68,14 +71,19 @@ async def serve(settings: Settings) -> None:
     seed = secrets.randbits(32)
     extenders = HttpExtenderClient(os.environ)
     scheduling = _scheduling(settings.config, extenders) if settings.schedules else None
+    if settings.data is not None and settings.salvage:
+        salvage(settings.data, seed=seed)
     journal = None if settings.data is None else SqliteJournal(settings.data, seed=seed)
     try:
-        cluster = LocalCluster(
-            Store(clock, seed=seed, journal=journal),
-            Parts(scheduling, workers=settings.workers),
+        loop = asyncio.get_running_loop()
+        grouped = GroupedStore(Store(clock, seed=seed, journal=journal), loop.call_soon)
+        cluster = EmbeddedCluster(
+            grouped.store,
+            Parts(scheduling, controllers=settings.workers, kubelet=settings.workers),
             clock=clock,
-            call_later=asyncio.get_running_loop().call_later,
+            call_later=loop.call_later,
             random=Random(seed),
+            port=grouped,
         )
         asked_to_stop = asyncio.Event()
         supervision = Supervision(
@@ -87,7 +95,7 @@ async def serve(settings: Settings) -> None:
             heartbeat=Heartbeat(),
         )
         with supervision:
-            await _serve(settings, cluster, clock, supervision, asked_to_stop)
+            await _serve(settings, cluster, grouped, clock, supervision, asked_to_stop)
     finally:
         await extenders.close()
         if journal is not None:
@@ -111,13 +119,14 @@ def _scheduling(path: Path | None, extenders: HttpExtenderClient) -> Scheduling:
 
 async def _serve(
     settings: Settings,
-    cluster: LocalCluster,
+    cluster: EmbeddedCluster,
+    grouped: GroupedStore,
     clock: RealClock,
     supervision: Supervision,
     asked_to_stop: asyncio.Event,
 ) -> None:
     api = Api(
-        cluster.grouped,
+        grouped,
         clock=clock,
         random=Random(),
         authenticator=Authenticator(settings.users_by_token),
@@ -160,7 +169,7 @@ def _hand_over(
     post_to(loop, partial(server.adopt, connection))
 
 
-async def _stop(cluster: LocalCluster) -> None:
+async def _stop(cluster: EmbeddedCluster) -> None:
     cluster.stop()
     for _ in range(round(STOP_MAX_S / STOP_LOOK_S)):
         if not cluster.busy:
@@ -176,10 +185,10 @@ def _greet(settings: Settings, url: str) -> None:
     else:
         what = "a cluster"
     where = f"kept in {settings.data}" if settings.data is not None else "in memory"
-    click.echo(f"{what}, {where}, at {url}")
+    say(f"{what}, {where}, at {url}")
     for line in _directions(settings, url):
-        click.echo(f"  {line}")
-    click.echo("Ctrl-C ends it.")
+        say(f"  {line}")
+    say("Ctrl-C ends it.")
 
 
 def _directions(settings: Settings, url: str) -> list[str]:

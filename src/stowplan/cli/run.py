@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from stowplan._version import __version__
+from stowplan.cli._output import say
 from stowplan.cli._run_flags import as_text, dashes, given, run_flags, without_effect
 
 if TYPE_CHECKING:
@@ -157,4 +158,4 @@ def _write_config(options: RunOptions, path: Path) -> None:
         path.write_text(to_yaml(config))
     except OSError as error:
         raise InputError(f"cannot be written: {error.strerror}", where=str(path)) from None
-    click.echo(f"wrote the configuration to {path}", err=True)
+    say(f"wrote the configuration to {path}", err=True)

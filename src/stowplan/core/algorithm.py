@@ -21,7 +21,7 @@ from stowplan.framework.cycle import Cycle
 from stowplan.framework.diagnosis import Diagnosis
 from stowplan.framework.errors import PluginFailed
 from stowplan.framework.runtime import Feasible, Framework, PreFilterVerdict, ScoreBoard
-from stowplan.framework.status import Code, NodeMask, Rows, Status
+from stowplan.framework.status import Code, Rows, Status
 from stowplan.framework.timing import SUCCESS
 from stowplan.queue import EXTENDER
 from stowplan.state.pod_info import PodInfo
@@ -206,31 +206,33 @@ class Algorithm:
             board.vary(np.array([extra.get(info.name, 0) for info in infos], np.int64))
 
     def _pick(self, cycle: Cycle, board: ScoreBoard, search: Search) -> None:
-        """One of the best, by chance or the first by name."""
+        """One of the best: each with the same chance, or the first by name."""
         search.board = board
         if board.is_kept:
             # The kept sum alone says which are best.
             answers = board.answers
             assert answers is not None
-            search.row = self._one_of(cycle, answers.best(), None)
+            if self.tie_break == "random":
+                search.row = answers.one_of_the_best(cycle.handle.random.random)
+            else:
+                search.row = _first_by_name(cycle, answers.best().nonzero()[0])
             search.score = answers.best_sum + board.constant
             return
         varying = board.varying
         best = varying[varying.argmax()]
-        position = self._one_of(cycle, varying == best, board.rows)
-        search.row = int(board.rows[position])
+        places = (varying == best).nonzero()[0]
+        if self.tie_break == "random":
+            place = places.item(int(cycle.handle.random.random() * len(places)))
+            search.row = board.rows.item(place)
+        else:
+            search.row = _first_by_name(cycle, board.rows[places])
         search.score = int(best) + board.constant
 
-    def _one_of(self, cycle: Cycle, is_best: NodeMask, rows: Rows | None) -> int:
-        """A place that is set; `rows` says which row of the table each place is."""
-        if self.tie_break == "random":
-            # From a random place on, the first of the best: any of them will do.
-            flags = is_best.tobytes()
-            place = flags.find(1, int(cycle.handle.random.random() * len(flags)))
-            return place if place >= 0 else flags.find(1)
-        names = cycle.nodes.names
-        best: list[int] = is_best.nonzero()[0].tolist()
-        return min(best, key=lambda place: names[place if rows is None else rows[place]])
+
+def _first_by_name(cycle: Cycle, rows: Rows) -> int:
+    names = cycle.nodes.names
+    best: list[int] = rows.tolist()
+    return min(best, key=lambda row: names[row])
 
 
 def nodes_to_find(count: int, percentage: int) -> int:

@@ -121,6 +121,8 @@ class Handle:
     _shared: dict[Any, Any] = field(init=False, default_factory=dict)
     pod_by_key: Callable[[str], PodInfo | None] = lambda key: None
     """A pod as the cluster has it now, by `namespace/name`."""
+    ties_by_name: bool = False
+    """Whether the first by name is taken of what is equally good, and not any."""
 
     def shared(self, made_of_nodes: Callable[[NodeTable], Item]) -> Item:
         """What several plugins of the profile use: the first to ask has it made."""

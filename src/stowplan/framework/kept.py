@@ -12,13 +12,14 @@ share them.  Above are those that look at the pods on the node too.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable
+from collections.abc import Callable, Collection, Hashable
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from stowplan.framework.columns import written
 from stowplan.framework.cycle import Cycle
 from stowplan.framework.errors import PluginFailed, describe, filter_failed, score_failed
 from stowplan.framework.one_by_one import filter_rows, score_one_by_one
@@ -164,7 +165,7 @@ class _Layer:
                 if scores.dtype not in _WHOLE:
                     scores = scores.astype(np.int64)
                 if not every:
-                    self.raw[name] = _written(self.raw[name], rows, scores)
+                    self.raw[name] = written(self.raw[name], rows, scores)
                 else:
                     self.raw[name] = _owned(scores)
                 if weight:
@@ -188,7 +189,7 @@ class _Layer:
         else:
             self._own()
             self.first[rows], self.why[rows], self.final[rows] = first, why, final
-            self.sum = _written(self.sum, rows, total)
+            self.sum = written(self.sum, rows, total)
             self._look()
 
     def ask_one(
@@ -318,6 +319,7 @@ class LocalAnswers:
         "_best",
         "_best_at",
         "_best_count",
+        "_best_rows",
         "_follower",
         "_is_passed_shared",
         "_layer",
@@ -342,13 +344,15 @@ class LocalAnswers:
         self._best_at = self._best.data
         self._best_count = 0
         """0: nobody has asked, or the last of the best has gone."""
+        self._best_rows: Rows | None = None
+        """The best, and perhaps some that were so before: none is missing, none there twice."""
         self.best_sum = 0
         """The sum of those that `best` gave."""
 
     @property
     def byte_count(self) -> int:
         layer = self._layer
-        return _FIXED_BYTES + len(layer.first) * (1 + 4 + 1 + 1 + 8 + 8 * len(layer.raw))
+        return _FIXED_BYTES + len(layer.first) * (1 + 4 + 1 + 1 + 8 + 8 + 8 * len(layer.raw))
 
     @property
     def first(self) -> NDArray[np.uint8]:
@@ -406,7 +410,21 @@ class LocalAnswers:
                 self._best &= self.passed
             self._best_at = self._best.data
             self._best_count = int(np.count_nonzero(self._best))
+            self._best_rows = None
         return self._best
+
+    def one_of_the_best(self, chance: Callable[[], float]) -> int:
+        """A row of `best`, each as likely as any other: drawn until it is one of them.
+
+        At least half of those it is drawn from are; when fewer, they are looked for anew.
+        """
+        rows = self._best_rows
+        if rows is None or 2 * self._best_count < len(rows):
+            rows = self._best_rows = _rows_of(self.best())
+        while True:
+            row = rows.item(int(chance() * len(rows)))
+            if self._best_at[row]:
+                return row
 
     def refresh(
         self, cycle: Cycle, pod: PodInfo, table: NodeTable, recorder: Recorder | None = None
@@ -439,7 +457,11 @@ class LocalAnswers:
         is_best = passed and total == self.best_sum
         if is_best != self._best_at[row]:
             self._best_at[row] = is_best
-            self._best_count += 1 if is_best else -1
+            if is_best:
+                self._best_count += 1
+                self._best_rows = None
+            else:
+                self._best_count -= 1
 
     def _ask_many(
         self,
@@ -585,11 +607,3 @@ def _note(recorder: Recorder, plugin: str, point: str, started_s: float) -> floa
     now_s = recorder.now()
     recorder.plugin(plugin, point, SUCCESS, now_s - started_s)
     return now_s
-
-
-def _written(column: NDArray[Any], rows: Rows | slice, values: NDArray[Any]) -> NDArray[Any]:
-    """The column with these values, made wider if it has to be."""
-    if column.dtype != values.dtype:
-        column = column.astype(np.promote_types(column.dtype, values.dtype), copy=False)
-    column[rows] = values
-    return column

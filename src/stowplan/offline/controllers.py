@@ -58,7 +58,7 @@ from stowplan.objects.workloads import (
     StatefulSet,
     Workload,
 )
-from stowplan.offline.given import Given, stable_uid, with_uid
+from stowplan.offline.input_objects import InputObject, stable_uid, with_uid
 
 PODS_MAX = 1_000_000
 """Of one workload: more is a mistake of typing."""
@@ -72,11 +72,11 @@ Owner = tuple[str, str, str]
 """Kind, namespace and name."""
 
 
-def with_missing(given: list[Given]) -> list[Given]:
+def with_missing(entries: list[InputObject]) -> list[InputObject]:
     """The same objects, and after each workload what its controller would make now."""
-    controllers = _Controllers(given)
+    controllers = _Controllers(entries)
     complete = []
-    for entry in given:
+    for entry in entries:
         complete.append(entry)
         if entry.obj.metadata.deletion_timestamp is None:
             complete.extend(controllers.make(entry))
@@ -84,8 +84,8 @@ def with_missing(given: list[Given]) -> list[Given]:
 
 
 class _Controllers:
-    def __init__(self, given: list[Given]) -> None:
-        objects = [entry.obj for entry in given]
+    def __init__(self, entries: list[InputObject]) -> None:
+        objects = [entry.obj for entry in entries]
         self._nodes = [obj for obj in objects if isinstance(obj, Node)]
         self._pods: dict[Owner, list[Pod]] = defaultdict(list)
         self._replica_sets: dict[Owner, list[ReplicaSet]] = defaultdict(list)
@@ -104,7 +104,7 @@ class _Controllers:
             if isinstance(obj, Deployment):
                 self._plan(obj)
 
-    def make(self, entry: Given) -> Iterator[Given]:
+    def make(self, entry: InputObject) -> Iterator[InputObject]:
         if isinstance(entry.obj, Workload):
             _refuse_counts(entry, entry.obj)
         match entry.obj:
@@ -112,6 +112,9 @@ class _Controllers:
                 yield from self._of_deployment(entry, deployment)
             case ReplicaSet() | ReplicationController() as owner:
                 wanted = replicas_of(owner) + self._more.get(owner.key, 0)
+                if owner.key in self._more:
+                    # As its Deployment would have scaled it.
+                    entry.obj = replace(owner, spec=replace(owner.spec, replicas=wanted))
                 yield from self._replicas(entry, owner, wanted - len(self._active(owner)))
             case StatefulSet() as owner:
                 yield from self._of_stateful_set(entry, owner)
@@ -146,24 +149,29 @@ class _Controllers:
         )
         return replicas_of(deployment) - promised - strays
 
-    def _of_deployment(self, entry: Given, deployment: Deployment) -> Iterator[Given]:
+    def _of_deployment(self, entry: InputObject, deployment: Deployment) -> Iterator[InputObject]:
         missing = self._missing_of(deployment)
-        if missing <= 0 or self._replica_sets.get(_identity(deployment)):
+        stray = next(iter(self._strays.get(deployment.key, ())), None)
+        if self._replica_sets.get(_identity(deployment)) or (missing <= 0 and stray is None):
             return
         _require_template(entry, deployment)
-        made = _made(entry, replica_set_of(deployment, replicas_of(deployment)))
+        digest = "" if stray is None else (stray.metadata.labels or {})[HASH_LABEL]
+        made = _made(entry, replica_set_of(deployment, replicas_of(deployment), digest=digest))
+        if stray is not None:
+            # The set that the pods are of, which the input does not show.
+            made.obj = _with_uid_of_owner(made.obj, stray)
         yield made
         assert isinstance(made.obj, ReplicaSet)
         yield from self._replicas(entry, made.obj, missing)
 
     def _replicas(
-        self, entry: Given, owner: ReplicaSet | ReplicationController, missing: int
-    ) -> Iterator[Given]:
+        self, entry: InputObject, owner: ReplicaSet | ReplicationController, missing: int
+    ) -> Iterator[InputObject]:
         if missing > 0:
             _require_template(entry, owner)
             yield from self._alike(entry, owner, pod_from(owner), missing)
 
-    def _of_stateful_set(self, entry: Given, owner: StatefulSet) -> Iterator[Given]:
+    def _of_stateful_set(self, entry: InputObject, owner: StatefulSet) -> Iterator[InputObject]:
         _require_template(entry, owner)
         for index, template in enumerate(owner.spec.volume_claim_templates or ()):
             if not template.name:
@@ -179,7 +187,7 @@ class _Controllers:
                     yield claim
             yield from self._with_claims(_made(entry, stateful_pod(owner, ordinal, revision)))
 
-    def _of_daemon_set(self, entry: Given, owner: DaemonSet) -> Iterator[Given]:
+    def _of_daemon_set(self, entry: InputObject, owner: DaemonSet) -> Iterator[InputObject]:
         _require_template(entry, owner)
         body = daemon_pod(owner, template_hash(owner.spec.template))
         suits_node = suits(body)
@@ -189,7 +197,7 @@ class _Controllers:
                 pinned = {**body, "spec": pin_to_node(body["spec"], node.name)}
                 yield from self._alike(entry, owner, pinned, 1, index)
 
-    def _of_job(self, entry: Given) -> Iterator[Given]:
+    def _of_job(self, entry: InputObject) -> Iterator[InputObject]:
         # As an API server would have it: how many, and labels of its own.
         job = decode(with_job_selector(entry.data, entry.obj.uid), entry.where)
         assert isinstance(job, Job)
@@ -208,7 +216,7 @@ class _Controllers:
         for index in free_indexes(job, pods)[:missing]:
             yield from self._alike(entry, job, job_pod(job, index), 1, index)
 
-    def _claims_of(self, entry: Given, pod: Pod) -> Iterator[Given]:
+    def _claims_of(self, entry: InputObject, pod: Pod) -> Iterator[InputObject]:
         """Claims of generic ephemeral volumes: one per volume, owned by the pod."""
         is_pending = not pod.spec.node_name and pod.status.phase not in ENDED_PHASES
         for index, volume in enumerate(pod.spec.volumes or ()):
@@ -228,13 +236,15 @@ class _Controllers:
             claim = replace(
                 claim, api_version="v1", kind="PersistentVolumeClaim", metadata=metadata
             )
-            yield Given(entry.where, template, with_uid(claim), is_new=True, made_by=entry.made_by)
+            yield InputObject(
+                entry.where, template, with_uid(claim), is_new=True, made_by=entry.made_by
+            )
 
     # -- making -----------------------------------------------------------------------------
 
     def _alike(
-        self, entry: Given, owner: Workload, body: Data, number: int, start: int = 0
-    ) -> Iterator[Given]:
+        self, entry: InputObject, owner: Workload, body: Data, number: int, start: int = 0
+    ) -> Iterator[InputObject]:
         """So many pods that differ in nothing but their names."""
         names = self._names(owner, body["metadata"]["generateName"], start)
         first = _made(entry, body, next(names))
@@ -254,7 +264,7 @@ class _Controllers:
             if f"{owner.namespace}/{name}" not in self._keys:
                 yield name
 
-    def _with_claims(self, made: Given) -> Iterator[Given]:
+    def _with_claims(self, made: InputObject) -> Iterator[InputObject]:
         assert isinstance(made.obj, Pod)
         self._keys.add(made.obj.key)
         yield made
@@ -279,6 +289,12 @@ def _strays(objects: Iterable[KubeObject], pods: Mapping[Owner, list[Pod]]) -> d
     return strays
 
 
+def _with_uid_of_owner(obj: KubeObject, child: Pod) -> KubeObject:
+    owner = child.metadata.controller()
+    uid = owner.uid if owner is not None else ""
+    return replace(obj, metadata=replace(obj.metadata, uid=uid or obj.metadata.uid))
+
+
 def _identity(obj: KubeObject) -> Owner:
     return type(obj).__name__, obj.namespace, obj.name
 
@@ -288,7 +304,7 @@ def _owners(obj: KubeObject) -> list[Owner]:
     return [(owner.kind, obj.namespace, owner.name) for owner in references]
 
 
-def _made(entry: Given, body: Data, name: str = "") -> Given:
+def _made(entry: InputObject, body: Data, name: str = "") -> InputObject:
     """The object that an API server would make of this body."""
     metadata = {**body["metadata"], "namespace": entry.obj.namespace}
     if name:
@@ -296,10 +312,10 @@ def _made(entry: Given, body: Data, name: str = "") -> Given:
     data = {**body, "metadata": metadata}
     obj = decode(data, entry.where)
     assert obj is not None, "schedulers read whatever controllers make"
-    return Given(entry.where, data, with_uid(obj), is_new=True, made_by=describe(entry.data))
+    return InputObject(entry.where, data, with_uid(obj), is_new=True, made_by=describe(entry.data))
 
 
-def _refuse_counts(entry: Given, workload: Workload) -> None:
+def _refuse_counts(entry: InputObject, workload: Workload) -> None:
     for field in ("replicas", "ordinals.start", "parallelism", "completions"):
         number: Any = workload.spec
         for name in field.split("."):
@@ -309,6 +325,6 @@ def _refuse_counts(entry: Given, workload: Workload) -> None:
             raise InputError(problem, where=entry.place(f"spec.{field}"))
 
 
-def _require_template(entry: Given, workload: Workload) -> None:
+def _require_template(entry: InputObject, workload: Workload) -> None:
     if workload.spec.template is None:
         raise InputError("there is no pod template", where=entry.place("spec.template"))

@@ -37,12 +37,12 @@ from stowplan.objects.node_selector import (
     compile_node_selector,
     compile_preferred,
     metadata_name_values,
-    required_node_affinity,
 )
 from stowplan.objects.pod import NodeAffinity as Affinity
 from stowplan.objects.pod import Pod
 from stowplan.plugins._shared.node_selection import affinity_mask, selector_mask, term_mask
 from stowplan.plugins._shared.normalize import normalize
+from stowplan.plugins._shared.pod_kinds import PodKinds
 from stowplan.plugins._shared.rows import all_zero
 from stowplan.state.node_info import NodeInfo
 from stowplan.state.node_table import NodeTable
@@ -81,6 +81,7 @@ class NodeAffinity:
         self._kept = handle.kept
         self._added_required = _added_required(added)
         self._added_preferred = _added_preferred(added)
+        self._kinds = PodKinds()
 
     def signature(self, pod: PodInfo) -> bytes:
         return self._wish(pod).signature
@@ -140,9 +141,8 @@ class NodeAffinity:
     def _accepts(self, pod: Pod, node: Node) -> bool:
         labels, name = node.metadata.labels or {}, node.metadata.name
         added = self._added_required
-        return (added is None or added.matches(labels, name)) and required_node_affinity(
-            pod
-        ).matches(labels, name)
+        required = self._kinds.of(pod).required_node_affinity
+        return (added is None or added.matches(labels, name)) and required.matches(labels, name)
 
     def _wish(self, pod: PodInfo) -> _Wish:
         kept = self._kept[pod.kind.ref]

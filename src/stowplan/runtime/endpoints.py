@@ -17,6 +17,7 @@ import msgspec
 import yaml
 
 from stowplan.config import to_dict, without_keys
+from stowplan.printable import printable_json, printable_lines
 from stowplan.runtime.debug_pages import Page, cache_page, decision_page, queue_page
 from stowplan.runtime.explanations import Explanations
 from stowplan.runtime.exposition import CONTENT_TYPE
@@ -171,7 +172,9 @@ class Endpoints:
 
 
 def _shown(ask: Question, page: Page) -> Reply:
-    return Reply(200, page.json, JSON) if ask.wants_json else Reply(200, page.text)
+    if ask.wants_json:
+        return Reply(200, map(printable_json, page.json), JSON)
+    return Reply(200, map(printable_lines, page.text))
 
 
 def _negotiated(ask: Question, kind: str, page: Page) -> Reply:

@@ -11,8 +11,9 @@ from __future__ import annotations
 import logging
 from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
+from copy import copy
 from functools import partial
-from itertools import count, repeat, starmap
+from itertools import count, islice, repeat, starmap
 from operator import itemgetter
 from random import Random
 from typing import Any
@@ -20,7 +21,7 @@ from typing import Any
 from msgspec import Struct
 
 from stowplan.clock import Clock
-from stowplan.cluster.port import Answer, Cluster, Create, Patch, Request
+from stowplan.cluster.port import Answer, Cluster, Create, Patch
 from stowplan.cluster.reflector import CallLater
 from stowplan.core.messages import RecordEvent
 from stowplan.errors import AlreadyExists, ApiError, NotFound, Unavailable
@@ -51,8 +52,6 @@ _Call = tuple["_Series", _Key, Create | Patch, int]
 
 _request: Callable[[_Call], Create | Patch] = itemgetter(2)
 
-_CallAll = Callable[[Sequence[Request], Callable[[Sequence[Answer]], None]], None]
-
 
 class _Series(Struct, gc=False):
     event: RecordEvent
@@ -76,9 +75,10 @@ class EventRecorder:
         call_later: CallLater,
         random: Random,
         instance: str = "stowplan",
+        first: int = 1,
     ) -> None:
+        """`first` is the number of its first event, which keeps two of one moment apart."""
         self._cluster = cluster
-        self._call_all: _CallAll | None = getattr(cluster, "call_all", None)
         self._now_s = clock.now
         self._call_later = call_later
         self._random = random
@@ -96,13 +96,27 @@ class EventRecorder:
         """Calls that wait for their next try."""
         self._in_flight = 0
         self._series: OrderedDict[_Key, _Series] = OrderedDict()
-        self._serials = count(1)
+        self._serials = count(first)
         self._flushing = False
         self._sweep_planned = False
         self._in_flight_max = IN_FLIGHT_MAX
         self.dropped = 0
         self.on_empty: Callable[[], None] | None = None
         """Told whenever the last event has been sent."""
+
+    def fork(
+        self, cluster: Cluster, clock: Clock, *, call_later: CallLater, random: Random
+    ) -> EventRecorder:
+        """For a fork of the cluster: the same series go on; what is under way there is not here."""
+        instance = self._instance
+        fork = EventRecorder(
+            cluster, clock, call_later=call_later, random=random, instance=instance
+        )
+        fork._queue, fork._moment_s = self._queue.copy(), self._moment_s
+        fork._series = OrderedDict((key, copy(one)) for key, one in self._series.items())
+        fork._serials = copy(self._serials)
+        fork._sweep_planned = self._sweep_planned
+        return fork
 
     def record(self, events: Sequence[RecordEvent]) -> None:
         room = max(0, QUEUE_MAX - len(self._queue) - self._waiting)
@@ -136,31 +150,20 @@ class EventRecorder:
             return
         self._flushing = True
         try:
-            if self._call_all is None:
-                self._send_one_by_one()
-            else:
-                self._send_all(self._call_all)
+            while (self._again or self._queue) and self._in_flight < self._in_flight_max:
+                calls = self._next_calls(self._in_flight_max - self._in_flight)
+                if calls:
+                    self._in_flight += len(calls)
+                    self._cluster.call([*map(_request, calls)], partial(self._done, calls))
         finally:
             self._flushing = False
 
-    def _send_one_by_one(self) -> None:
+    def _next_calls(self, room: int) -> list[_Call]:
         again, queue = self._again, self._queue
-        while (again or queue) and self._in_flight < self._in_flight_max:
-            call = again.popleft() if again else self._next_call(*queue.popleft())
-            if call is not None:
-                self._in_flight += 1
-                self._cluster.call(call[2], partial(self._done, call))
-
-    def _send_all(self, call_all: _CallAll) -> None:
-        """At one go, as many as there are: for the cluster they are one call."""
-        again, queue = self._again, self._queue
-        while again or queue:
-            calls = [*again, *filter(None, starmap(self._next_call, queue))]
-            again.clear()
-            queue.clear()
-            if calls:
-                self._in_flight += len(calls)
-                call_all([*map(_request, calls)], partial(self._all_done, calls))
+        calls = [again.popleft() for _ in range(min(room, len(again)))]
+        events = [queue.popleft() for _ in range(min(room - len(calls), len(queue)))]
+        calls += filter(None, starmap(self._next_call, events))
+        return calls
 
     def _next_call(self, event: RecordEvent, at_s: float) -> _Call | None:
         """What to send for this event; None where it is only counted."""
@@ -168,8 +171,15 @@ class EventRecorder:
         other = "" if related is None else related.metadata.uid
         # Not the note, but the version of the object: a pod whose condition has been written since,
         # with another message, gets an event of its own.
-        uid, version = metadata.uid, metadata.resource_version
-        key = (event.type, event.action, event.reason, event.controller, uid, version, other)
+        key = (
+            event.type,
+            event.action,
+            event.reason,
+            event.controller,
+            metadata.uid,
+            metadata.resource_version,
+            other,
+        )
         known = self._series
         series = known.get(key)
         if series is not None:
@@ -186,19 +196,17 @@ class EventRecorder:
         if not self._sweep_planned:
             self._sweep_planned = True
             self._call_later(SERIES_IDLE_S, self._sweep)
-        return series, key, self._creation(series), 1
+        return series, key, self._creation(event, series), 1
 
-    def _creation(self, series: _Series) -> Create:
-        event = series.event
+    def _creation(
+        self, event: RecordEvent, series: _Series, repeated: EventSeries | None = None
+    ) -> Create:
         related, controller, begun_s = event.related, event.controller, series.begun_s
         if begun_s != self._written_s:
             self._written_s, self._written = begun_s, format_micro_time(begun_s)
         instance = self._instances.get(controller)
         if instance is None:
             instance = self._instances[controller] = f"{controller}-{self._instance}"
-        repeated = None
-        if series.count > 1:
-            repeated = EventSeries(series.count, format_micro_time(series.last_s))
         body = Event(
             api_version="events.k8s.io/v1",
             kind="Event",
@@ -247,12 +255,9 @@ class EventRecorder:
 
     # -- calls and what becomes of them -----------------------------------------------------
 
-    def _done(self, call: _Call, answer: Answer) -> None:
-        self._all_done([call], [answer])
-
-    def _all_done(self, calls: list[_Call], answers: Sequence[Answer]) -> None:
-        self._in_flight -= len(calls)
-        for call, answer in zip(calls, answers, strict=True):
+    def _done(self, calls: list[_Call], first: int, answers: Sequence[Answer]) -> None:
+        self._in_flight -= len(answers)
+        for call, answer in zip(islice(calls, first, first + len(answers)), answers, strict=True):
             if isinstance(answer, ApiError):
                 self._failed(call, answer)
         # A cluster that answers at once calls back from within `_send_some`, which goes on.
@@ -272,7 +277,9 @@ class EventRecorder:
         elif isinstance(error, NotFound) and isinstance(request, Patch):
             # It is gone, for its hour was over: it is made anew, and says how many there were.
             series.written = series.count
-            self._again.append((series, key, self._creation(series), tries))
+            repeated = EventSeries(series.count, format_micro_time(series.last_s))
+            creation = self._creation(series.event, series, repeated)
+            self._again.append((series, key, creation, tries))
         else:
             self._give_up(key, error)
 

@@ -102,7 +102,7 @@ class Guard:
 
     def _watch(self, now_s: float) -> None:
         doing = self._look()
-        # In no decision and no plugin: taking in what has come, as one unit of work.
+        # Not in the machine at all: whatever it is, it is one piece of work.
         mark = doing.mark if doing.mark is not None else ("question", self._asked_s)
         if mark != self._mark:
             self._mark, self._mark_s, self._told = mark, now_s, False

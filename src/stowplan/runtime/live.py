@@ -42,7 +42,7 @@ from stowplan.core.machine import Machine
 from stowplan.core.profiles import Registry
 from stowplan.framework.timing import Recorders
 from stowplan.objects.kinds import NODE, POD
-from stowplan.runtime.auth import ClusterReviews, Reviews, User, Verdict
+from stowplan.runtime.auth import Access, ClusterReviews, Reviews, User
 from stowplan.runtime.decision_log import DecisionLog
 from stowplan.runtime.driver import WATCHED, Driver
 from stowplan.runtime.event_recorder import EventRecorder
@@ -50,7 +50,7 @@ from stowplan.runtime.extender_client import HttpExtenderClient
 from stowplan.runtime.health import PING, Check, Health
 from stowplan.runtime.heartbeat import Heartbeat
 from stowplan.runtime.lifecycle import Election, Replica
-from stowplan.runtime.log import Bridge, Log
+from stowplan.runtime.log import Block, Bridge, Log
 from stowplan.runtime.memory import settle_memory, tune_collector
 from stowplan.runtime.metrics import Metrics
 from stowplan.runtime.preflight import check_cluster, needed_rights
@@ -95,7 +95,7 @@ class _SplitReviews:
     async def user_of(self, token: str) -> User | None:
         return await self.authentication.user_of(token)
 
-    async def may(self, user: User, verb: str, path: str) -> Verdict:
+    async def may(self, user: User, verb: str, path: str) -> Access:
         return await self.authorization.may(user, verb, path)
 
 
@@ -374,7 +374,7 @@ class Live:
 
     def _look_back(self) -> None:
         if self._log.enabled(4, "live"):
-            self._log.info(4, "Where the time goes", report=self._bottlenecks.report().text)
+            self._log.info(4, "Where the time goes", report=Block(self._bottlenecks.report().text))
         self._bottlenecks.rotate()
         self._call_later(REPORT_EVERY_S, self._look_back)
 
@@ -402,9 +402,9 @@ class Live:
             (pod.metadata.uid for pod in informers[POD].list()),
         )
         text = "The cache agrees with the cluster" if found.agrees else "Cache mismatch"
-        self._log.info(0, text, problems=found.text)
+        self._log.info(0, text, problems=Block(found.text))
         self._log.info(
-            0, "Dump of cached NodeInfo and scheduling queue", dump=dump(self._machine).text
+            0, "Dump of cached NodeInfo and scheduling queue", dump=Block(dump(self._machine).text)
         )
 
     def _on_stray_exception(

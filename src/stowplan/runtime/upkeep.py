@@ -52,8 +52,6 @@ class Upkeep:
         return self.loop.call_later(max(0.0, delay_s), action)
 
     def _run(self) -> None:
-        # Signals are for the main thread, which Python handles them in.
-        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         asyncio.set_event_loop(self.loop)
         self.loop.run_forever()
         self.loop.close()

@@ -28,7 +28,8 @@ _POINT_OF = {
 @dataclass(frozen=True, slots=True)
 class Doing:
     mark: object
-    """Equal marks: still the same decision, or the same call of a plugin.  None: neither."""
+    """Equal marks: still the same decision, the same call of a plugin, or the same batch of events.
+    None: none of these."""
     pod: str = ""
     plugin: str = ""
     point: str = ""
@@ -56,7 +57,7 @@ def look(machine: Machine, thread_id: int) -> Doing:
     call, plugin, point = _plugin_call(frame, plugins)
     queued = machine.deciding
     if queued is None:
-        return Doing(call, "", plugin, point, where)
+        return Doing(call or _batch(frame), "", plugin, point, where)
     return Doing((queued.info.uid, queued.attempts), queued.info.key, plugin, point, where)
 
 
@@ -76,6 +77,13 @@ def _plugin_call(
                 return frame, plugin, _POINT_OF[method]
         frame = frame.f_back
     return innermost
+
+
+def _batch(frame: FrameType | None) -> FrameType | None:
+    """The call that takes in a number of events."""
+    while frame is not None and frame.f_code is not Machine.handle_all.__code__:
+        frame = frame.f_back
+    return frame
 
 
 def _receiver(frame: FrameType) -> object:

@@ -34,10 +34,14 @@ _COUNTS_MIN = 64
 """So many are kept however large the table is.  Beyond the bound, the quarter goes that nobody
 asked for the longest."""
 
+_COUNTS_IDLE = 2400
+"""So many are kept if there is memory, however few kinds of pods there are: one of them may ask
+for a thousand."""
+
 _COUNTS_PER_KIND = 16
 """More are not kept for each kind of pod there is: pods that are gone ask for nothing."""
 
-_DOMAINS_MAX = 512
+_DOMAINS_MAX = 1200
 
 _used = attrgetter("used")
 
@@ -70,13 +74,12 @@ class CountIndex:
 
     def domain_counts(self, query: DomainQuery) -> DomainCounts:
         """Pods per value of a label, over the nodes of a row set."""
-        domains = self.domains_of(query)
-        found = domains.counted.get(query.sort)
+        domains, column = self.domains_of(query), query.per_node.ask(self._table)
+        found = domains.counted.get(column)
         if found is None:
             if len(self._domain_counts) >= self._counts_max:
                 self._retire(_oldest(self._domain_counts))
-            column = self.column(query.sort)
-            found = domains.counted[query.sort] = DomainCounts(column, domains)
+            found = domains.counted[column] = DomainCounts(column, domains)
             self._domain_counts[found] = None
         found.refresh()
         return found
@@ -117,7 +120,8 @@ class CountIndex:
     @property
     def _counts_max(self) -> int:
         by_memory = _BYTES_MAX // (4 * self._table.capacity + _FIXED_BYTES)
-        return max(_COUNTS_MIN, min(by_memory, _COUNTS_PER_KIND * kind_count()))
+        wanted = max(_COUNTS_IDLE, _COUNTS_PER_KIND * kind_count())
+        return max(_COUNTS_MIN, min(by_memory, wanted))
 
     def _counted(self, sort: PodSort) -> CountColumn:
         table = self._table
@@ -187,7 +191,7 @@ class CountIndex:
     def _retire(self, gone: list[DomainCounts]) -> None:
         for counts in gone:
             del self._domain_counts[counts]
-            del counts.domains.counted[counts.column.sort]
+            del counts.domains.counted[counts.column]
             counts.column.in_domains.pop(counts, None)
             counts.retired = True
 
@@ -227,16 +231,17 @@ class CountQuery:
 class DomainQuery:
     """Asks for `DomainCounts`, again and again."""
 
-    __slots__ = ("_found", "member", "rows_key", "sort", "topology_key")
+    __slots__ = ("_found", "member", "per_node", "rows_key", "topology_key")
 
     def __init__(
         self,
-        sort: PodSort,
+        per_node: CountQuery,
         topology_key: str,
         rows_key: Hashable = ALL_NODES,
         member: Member = all_nodes,
     ) -> None:
-        self.sort = sort
+        self.per_node = per_node
+        """What is added up; shared by queries about the same pods, which are long to compare."""
         self.topology_key = topology_key
         self.rows_key = rows_key
         """Equal keys must mean equal `member` functions."""

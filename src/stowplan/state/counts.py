@@ -76,10 +76,10 @@ class CountColumn:
 
     def build(self, weights: Counts, pod_kinds: Counts, pod_rows: Counts) -> None:
         """Count all pods: `weights` per kind, `pod_kinds` (-1: none) and `pod_rows` per pod."""
-        used = np.flatnonzero(pod_kinds >= 0)
-        per_pod = weights[pod_kinds[used]]
+        # One slot more, always 0, which -1 reaches from behind.
+        per_pod = np.append(weights, 0).take(pod_kinds)
         counted = np.flatnonzero(per_pod)
-        np.add.at(self._per_row, pod_rows[used[counted]], per_pod[counted])
+        np.add.at(self._per_row, pod_rows[counted], per_pod[counted])
         self.total = int(per_pod.sum())
 
     def resize(self, size: int, capacity: int) -> None:
@@ -126,7 +126,7 @@ class Domains:
     def __init__(self, table: NodeTable, label: LabelColumn, rows: RowSet) -> None:
         self.label = label
         self.rows = rows
-        self.counted: dict[PodSort, DomainCounts] = {}
+        self.counted: dict[CountColumn, DomainCounts] = {}
         """What is added up over these domains."""
         self.ids: Counts = np.full(table.capacity, ABSENT, np.int32)
         """Per row the number of its value; ABSENT also where the row set leaves the node out."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from stowplan.state.label_column import LabelColumn
 
-_LABELS_MAX = 256
+_LABELS_MAX = 1200
 """Columns kept; the oldest goes first."""
 
 _NO_LABELS: Mapping[str, str] = {}
@@ -28,6 +28,14 @@ class LabelColumns:
         """For every key that no node has."""
         self.keys_version = 0
         """Grows when the first node gets a key, or the last one loses it."""
+
+    def fork(self, forget: Callable[[LabelColumn], None]) -> LabelColumns:
+        fork = LabelColumns(forget)
+        fork._columns = {key: column.fork() for key, column in self._columns.items()}
+        fork._node_counts = self._node_counts.copy()
+        fork._absent = self._absent.fork()
+        fork.keys_version = self.keys_version
+        return fork
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._columns)

@@ -43,6 +43,8 @@ NO_LABELS: dict[str, str] = {}
 HostPort = tuple[str, str, int]
 """(ip, protocol, port)"""
 
+ANY_IP = "0.0.0.0"
+
 
 class Term:
     """A pod (anti-)affinity term, parsed.  Equal terms are equal objects to a dict."""
@@ -247,7 +249,7 @@ class PodKind:
         spec = self.pod.spec
         sidecars = [c for c in spec.init_containers or () if c.restart_policy == "Always"]
         return tuple(
-            (port.host_ip or "0.0.0.0", port.protocol or "TCP", port.host_port)
+            (port.host_ip or ANY_IP, port.protocol or "TCP", port.host_port)
             for container in (*sidecars, *(spec.containers or ()))
             for port in container.ports or ()
             if port.host_port > 0
@@ -265,6 +267,9 @@ class PodKind:
         found = known.get(labels, _nobody)()
         if found is None:
             found = kind_of(pod)
+            for name in _FROM_SPEC:
+                if name in self.__dict__:
+                    found.__dict__.setdefault(name, self.__dict__[name])
             if len(known) >= _RELABELLED_MAX:
                 known.clear()
             known[labels] = ref(found)
@@ -284,34 +289,44 @@ class PodKind:
         return self.pod.spec.affinity or _NO_AFFINITY
 
     @Lazy
+    def _terms(self) -> tuple[tuple[tuple[Term, ...], str], ...]:
+        """Those of each sort, and why one could not be parsed.
+
+        A parse error empties that category, as upstream's core does.
+        """
+        liked, disliked = self._affinity.pod_affinity, self._affinity.pod_anti_affinity
+        return tuple(
+            _parsed(parse, stanza, self.namespace)
+            for stanza in (liked, disliked)
+            for parse in (_required, _preferred)
+        )
+
+    @Lazy
     def affinity_error(self) -> str:
         """Why a term could not be parsed; empty when all could."""
-        for stanza in (self._affinity.pod_affinity, self._affinity.pod_anti_affinity):
-            for parse in (_required, _preferred):
-                try:
-                    parse(stanza, self.namespace)
-                except SelectorError as error:
-                    return str(error)
-        return ""
+        return next((problem for _, problem in self._terms if problem), "")
 
     @Lazy
     def required_affinity(self) -> tuple[Term, ...]:
-        return _or_none(_required, self._affinity.pod_affinity, self.namespace)
-
-    @Lazy
-    def required_anti_affinity(self) -> tuple[Term, ...]:
-        return _or_none(_required, self._affinity.pod_anti_affinity, self.namespace)
+        return self._terms[0][0]
 
     @Lazy
     def preferred_affinity(self) -> tuple[Term, ...]:
-        return _or_none(_preferred, self._affinity.pod_affinity, self.namespace)
+        return self._terms[1][0]
+
+    @Lazy
+    def required_anti_affinity(self) -> tuple[Term, ...]:
+        return self._terms[2][0]
 
     @Lazy
     def preferred_anti_affinity(self) -> tuple[Term, ...]:
-        return _or_none(_preferred, self._affinity.pod_anti_affinity, self.namespace)
+        return self._terms[3][0]
 
 
 _NO_AFFINITY = Affinity()
+
+_FROM_SPEC = ("_terms", "required_node_affinity")
+"""What takes long to parse, and is the same whatever the labels."""
 
 _RELABELLED_MAX = 64
 
@@ -348,13 +363,15 @@ def _preferred(stanza: PodAffinity | None, namespace: str) -> tuple[Term, ...]:
     return tuple(_term(term.pod_affinity_term, namespace, term.weight) for term in terms)
 
 
-def _or_none(parse: Any, stanza: PodAffinity | None, namespace: str) -> tuple[Term, ...]:
-    """A parse error empties that category, as upstream's core does."""
+def _parsed(
+    parse: Callable[[PodAffinity | None, str], tuple[Term, ...]],
+    stanza: PodAffinity | None,
+    namespace: str,
+) -> tuple[tuple[Term, ...], str]:
     try:
-        terms: tuple[Term, ...] = parse(stanza, namespace)
-    except SelectorError:
-        return ()
-    return terms
+        return parse(stanza, namespace), ""
+    except SelectorError as error:
+        return (), str(error)
 
 
 class PodInfo:
@@ -503,6 +520,7 @@ def _resize_key(pod: Pod) -> bytes:
 
 
 __all__ = [
+    "ANY_IP",
     "EVERYTHING",
     "NOTHING",
     "HostPort",

@@ -5,5 +5,6 @@ starts them all; `shared` and `calls` are what they have in common.
 """
 
 from stowplan.apiserver.controllers.bundle import Controllers
+from stowplan.apiserver.controllers.shared import Memory
 
-__all__ = ["Controllers"]
+__all__ = ["Controllers", "Memory"]

@@ -9,14 +9,11 @@ from __future__ import annotations
 from typing import Any
 
 from stowplan.apiserver.controllers import rollout
-from stowplan.apiserver.controllers.calls import Calls
-from stowplan.apiserver.controllers.claims import Claims
 from stowplan.apiserver.controllers.deployment_status import Progress, status_of
 from stowplan.apiserver.controllers.readiness import is_available, ready_since
-from stowplan.apiserver.controllers.reporting import Reporter
 from stowplan.apiserver.controllers.rollout import Members
 from stowplan.apiserver.controllers.shared import Shared
-from stowplan.apiserver.controllers.statuses import Statuses
+from stowplan.apiserver.controllers.workload import WorkloadController
 from stowplan.objects.api import Create, Delete, Patch
 from stowplan.objects.base import KubeObject
 from stowplan.objects.kinds import DEPLOYMENT, POD, REPLICA_SET
@@ -35,30 +32,15 @@ from stowplan.objects.workloads import Deployment, ReplicaSet
 HISTORY_DEFAULT = 10
 
 
-class DeploymentController:
+class DeploymentController(WorkloadController):
     def __init__(self, shared: Shared) -> None:
-        self._shared = shared
-        self.queue = shared.queue("deployment", self.sync)
-        self.calls = Calls(shared, self.queue)
-        self._statuses = Statuses(shared.cluster, DEPLOYMENT)
-        self._reporter = Reporter(shared.cluster, shared.clock, "deployment-controller")
-        self._progress: dict[str, Progress] = {}
-        shared.listen(DEPLOYMENT, self._changed)
-        self._claims = Claims(
-            shared,
-            self.calls,
-            owner_kind=DEPLOYMENT,
-            child_kind=REPLICA_SET,
-            look_again=self.queue.add,
-        )
+        super().__init__(shared, DEPLOYMENT, REPLICA_SET)
+        self._progress: dict[str, Progress] = shared.memory["deployments: progress"]
         shared.listen(POD, self._pod_changed)
 
-    def _changed(self, old: KubeObject | None, new: KubeObject | None) -> None:
-        if new is not None:
-            self.queue.add(new.key)
-        elif old is not None:
-            self._statuses.forget(old.uid)
-            self._progress.pop(old.uid, None)
+    def forget(self, uid: str) -> None:
+        super().forget(uid)
+        self._progress.pop(uid, None)
 
     def _pod_changed(self, old: KubeObject | None, new: KubeObject | None) -> None:
         """A pod of a ReplicaSet of a Deployment."""
@@ -193,7 +175,7 @@ class DeploymentController:
         status, wait_s = status_of(deployment, new, old, progress, now_s)
         self._statuses.write(deployment, status)
         if wait_s is not None:
-            self.queue.add_after(deployment.key, wait_s)
+            self.queue.add_after(deployment.key, wait_s, idle=True)
         min_ready_s = deployment.spec.min_ready_seconds
         if min_ready_s and status["availableReplicas"] < status["readyReplicas"]:
             self.queue.add_after(deployment.key, float(min_ready_s))

@@ -8,14 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from stowplan.apiserver.controllers.calls import Calls
-from stowplan.apiserver.controllers.claims import Claims
 from stowplan.apiserver.controllers.readiness import ready_since
-from stowplan.apiserver.controllers.reporting import Reporter
 from stowplan.apiserver.controllers.shared import Shared
-from stowplan.apiserver.controllers.statuses import Statuses
+from stowplan.apiserver.controllers.workload import WorkloadController
 from stowplan.objects.api import Create, Delete
-from stowplan.objects.base import KubeObject
 from stowplan.objects.kinds import JOB, POD
 from stowplan.objects.pod import Pod
 from stowplan.objects.times import format_time, parse_time
@@ -38,31 +34,19 @@ BACKOFF_MAX_S = 600.0
 Data = dict[str, Any]
 
 
-class JobController:
+class JobController(WorkloadController):
     def __init__(self, shared: Shared) -> None:
-        self._shared = shared
-        self.queue = shared.queue("job", self.sync)
-        self.calls = Calls(shared, self.queue)
-        self._statuses = Statuses(shared.cluster, JOB)
-        self._reporter = Reporter(shared.cluster, shared.clock, "job-controller")
-        self._failed_at_s: dict[str, float] = {}
+        super().__init__(shared, JOB)
+        self._failed_at_s: dict[str, float] = shared.memory["jobs: failed at"]
         """When the last pod of a job failed, by the job's uid."""
-        self._failures: dict[str, int] = {}
-        self._ended: dict[str, str] = {}
+        self._failures: dict[str, int] = shared.memory["jobs: failures"]
+        self._ended: dict[str, str] = shared.memory["jobs: ended"]
         """When a job ended, until its status says so itself."""
-        shared.listen(JOB, self._changed)
-        self._claims = Claims(
-            shared, self.calls, owner_kind=JOB, child_kind=POD, look_again=self.queue.add
-        )
 
-    def _changed(self, old: KubeObject | None, new: KubeObject | None) -> None:
-        if new is not None:
-            self.queue.add(new.key)
-        elif old is not None:
-            self._statuses.forget(old.uid)
-            self._failed_at_s.pop(old.uid, None)
-            self._failures.pop(old.uid, None)
-            self._ended.pop(old.uid, None)
+    def forget(self, uid: str) -> None:
+        super().forget(uid)
+        for known in (self._failed_at_s, self._failures, self._ended):
+            known.pop(uid, None)
 
     def sync(self, key: str) -> None:
         job = self._shared.get(JOB, key)

@@ -8,14 +8,11 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from stowplan.apiserver.controllers.calls import Calls
-from stowplan.apiserver.controllers.claims import Claims
 from stowplan.apiserver.controllers.readiness import is_available, ready_since
-from stowplan.apiserver.controllers.reporting import NOTES_PER_SYNC_MAX, Reporter
+from stowplan.apiserver.controllers.reporting import NOTES_PER_SYNC_MAX
 from stowplan.apiserver.controllers.shared import Shared
-from stowplan.apiserver.controllers.statuses import Statuses
+from stowplan.apiserver.controllers.workload import WorkloadController
 from stowplan.objects.api import Create, Delete
-from stowplan.objects.base import KubeObject
 from stowplan.objects.kinds import POD, REPLICA_SET
 from stowplan.objects.pod import Pod
 from stowplan.objects.workload_pods import is_active, pod_from, replicas_of
@@ -28,27 +25,9 @@ DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 _PHASE_ORDER = {"Pending": 0, "Unknown": 1, "": 1, "Running": 2}
 
 
-class ReplicaSetController:
+class ReplicaSetController(WorkloadController):
     def __init__(self, shared: Shared) -> None:
-        self._shared = shared
-        self.queue = shared.queue("replicaset", self.sync)
-        self.calls = Calls(shared, self.queue)
-        self._statuses = Statuses(shared.cluster, REPLICA_SET)
-        self._reporter = Reporter(shared.cluster, shared.clock, "replicaset-controller")
-        shared.listen(REPLICA_SET, self._changed)
-        self._claims = Claims(
-            shared,
-            self.calls,
-            owner_kind=REPLICA_SET,
-            child_kind=POD,
-            look_again=self.queue.add,
-        )
-
-    def _changed(self, old: KubeObject | None, new: KubeObject | None) -> None:
-        if new is not None:
-            self.queue.add(new.key)
-        elif old is not None:
-            self._statuses.forget(old.uid)
+        super().__init__(shared, REPLICA_SET)
 
     def sync(self, key: str) -> None:
         thing = self._shared.get(REPLICA_SET, key)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from stowplan.clock import Clock
-from stowplan.cluster.port import Answer, Cluster, Done
+from stowplan.apiserver.controllers.shared import Shared
+from stowplan.cluster.port import Answer, Done, ignore_all
 from stowplan.errors import ApiError
 from stowplan.objects.api import Create
 from stowplan.objects.base import KubeObject, ObjectMeta, ObjectReference
@@ -16,19 +16,19 @@ NOTES_PER_SYNC_MAX = 10
 
 
 class Reporter:
-    def __init__(self, cluster: Cluster, clock: Clock, controller: str) -> None:
-        self._cluster = cluster
-        self._clock = clock
+    def __init__(self, shared: Shared, controller: str) -> None:
+        self._cluster = shared.cluster
+        self._clock = shared.clock
         self._controller = controller
-        self._serial = 0
+        self._counts: dict[str, int] = shared.memory["events"]
 
     def report(self, about: KubeObject, reason: str, note: str, *, warning: bool = False) -> None:
         now_s = self._clock.now()
-        self._serial += 1
+        serial = self._counts[self._controller] = self._counts.get(self._controller, 0) + 1
         namespace = about.namespace or "default"
         event = Event(
             metadata=ObjectMeta(
-                name=f"{about.name}.{int(now_s * 1e9) + self._serial:x}", namespace=namespace
+                name=f"{about.name}.{int(now_s * 1e9) + serial:x}", namespace=namespace
             ),
             event_time=format_micro_time(now_s),
             reporting_controller=self._controller,
@@ -46,7 +46,7 @@ class Reporter:
             note=note,
             type="Warning" if warning else "Normal",
         )
-        self._cluster.call(Create(EVENT, namespace, event), _ignore)
+        self._cluster.call([Create(EVENT, namespace, event)], ignore_all)
 
     def creation(self, owner: KubeObject, number: int) -> Done | None:
         """Tells how it went with the pod of this number, counted from 0, of those just made."""
@@ -61,7 +61,3 @@ class Reporter:
                 self.report(owner, "SuccessfulCreate", f"Created pod: {answer.name}")
 
         return tell
-
-
-def _ignore(answer: Answer) -> None:
-    """News that could not be delivered are no news."""

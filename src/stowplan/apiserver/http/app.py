@@ -19,7 +19,7 @@ from stowplan.apiserver.http.auth import Authenticator
 from stowplan.apiserver.http.documents import document_at, health
 from stowplan.apiserver.http.encoding import Encoder
 from stowplan.apiserver.http.exchange import Exchange, Reply, as_yaml, reply
-from stowplan.apiserver.http.held import Held
+from stowplan.apiserver.http.held_bytes import HeldBytes
 from stowplan.apiserver.http.mutations import Mutations, no_machine
 from stowplan.apiserver.http.negotiation import JSON
 from stowplan.apiserver.http.options import is_true, watch_query
@@ -59,7 +59,7 @@ class Api:
         self._encoder = Encoder(clock)
         self._reads = Reads(grouped.store, self._encoder)
         self._mutations = Mutations(grouped, self._encoder, clock)
-        self.held = Held(clock)
+        self.held = HeldBytes(clock)
         """What clients make this server keep; `server` counts the answers that it sends."""
         self._requests = 0
         self._watches = 0

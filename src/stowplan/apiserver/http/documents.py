@@ -7,15 +7,12 @@ from collections.abc import Callable
 
 import msgspec
 
-from stowplan import __version__
 from stowplan.apiserver.http import discovery, openapi
 from stowplan.apiserver.http.exchange import Exchange, Reply, reply
 from stowplan.apiserver.http.negotiation import Shape
 from stowplan.apiserver.http.resources import SERVED
 from stowplan.apiserver.http.status import method_not_allowed, not_acceptable
-
-MAJOR, MINOR = "1", "36"
-"""The Kubernetes whose API this is."""
+from stowplan.apiserver.version import GIT_VERSION, MAJOR, MINOR
 
 _TEXT = {"Content-Type": "text/plain; charset=utf-8"}
 _LIVE = frozenset({"/healthz", "/livez", "/healthz/ping", "/livez/ping"})
@@ -99,7 +96,7 @@ def version() -> dict[str, str]:
     return {
         "major": MAJOR,
         "minor": MINOR,
-        "gitVersion": f"v{MAJOR}.{MINOR}.0+stowplan-{__version__}",
+        "gitVersion": GIT_VERSION,
         "gitCommit": "",
         "gitTreeState": "clean",
         "buildDate": "1970-01-01T00:00:00Z",

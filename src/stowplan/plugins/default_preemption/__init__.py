@@ -125,7 +125,8 @@ class DefaultPreemption:
         chosen = yield AskPreemptionExtenders(pod, candidates)
         if isinstance(chosen, Status):
             return None, chosen
-        best = pick_candidate(chosen)
+        handle = self._handle
+        best = pick_candidate(chosen, None if handle.ties_by_name else handle.random)
         if best is None:
             return None, unschedulable("no candidate node for preemption")
         return PostFilterResult(Nominate(best.node), best.victims), None

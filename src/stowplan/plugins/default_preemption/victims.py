@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import inf
 from struct import Struct, pack, unpack
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from weakref import ref
 
 from stowplan.framework.cycle import Cycle
@@ -23,6 +23,9 @@ from stowplan.objects.times import parse_time
 from stowplan.objects.workloads import PodDisruptionBudget
 from stowplan.state.node_info import NodeInfo
 from stowplan.state.pod_info import PodInfo, PodKind
+
+if TYPE_CHECKING:
+    from random import Random
 
 NO_VICTIMS = "No preemption victims found for incoming pod"
 
@@ -59,8 +62,7 @@ class Candidate(NamedTuple):
             len(priorities),
             ordered(-min([start_time_s(v) for v in victims if v.kind.priority == top])),
         )
-        # Upstream takes any; the smallest name makes a run repeatable.
-        return cls(violations, numbers + node.encode(), node, victims)
+        return cls(violations, numbers, node, victims)
 
 
 def ordered(number: float) -> int:
@@ -274,6 +276,11 @@ def _protects(budget: PodDisruptionBudget, selector: Selector, pod: PodInfo) -> 
     )
 
 
-def pick_candidate(candidates: Sequence[Candidate]) -> Candidate | None:
-    """The node whose victims hurt least."""
-    return min(candidates, default=None)
+def pick_candidate(candidates: Sequence[Candidate], random: Random | None) -> Candidate | None:
+    """The node whose victims hurt least; of several any, or without `random` the first by name."""
+    best = min(candidates, default=None)
+    if best is None or random is None:
+        return best
+    least = best[:2]
+    equal = [candidate for candidate in candidates if candidate[:2] == least]
+    return equal[0] if len(equal) == 1 else random.choice(equal)

@@ -14,7 +14,7 @@ import numpy as np
 
 from stowplan.objects.labels import Selector
 from stowplan.objects.workloads import Namespace
-from stowplan.state.count_index import DomainQuery
+from stowplan.state.count_index import CountQuery, DomainQuery
 from stowplan.state.count_sums import SumQuery
 from stowplan.state.counts import Counts, DomainCounts
 from stowplan.state.label_column import LabelColumn
@@ -90,8 +90,10 @@ class Namespaces:
 
 def matched_by_all(terms: Sequence[IncomingTerm]) -> list[Query]:
     """The pods that match all the terms, per domain of each of their keys."""
-    sort = PodsMatching(frozenset((term.namespaces, term.selector) for term in terms))
-    return [DomainQuery(sort, key) for key in dict.fromkeys(term.topology_key for term in terms)]
+    conditions = frozenset((term.namespaces, term.selector) for term in terms)
+    per_node = CountQuery(PodsMatching(conditions))
+    keys = dict.fromkeys(term.topology_key for term in terms)
+    return [DomainQuery(per_node, key) for key in keys]
 
 
 def matched_by_each(terms: Iterable[tuple[int, IncomingTerm]]) -> list[Weighted]:
@@ -103,7 +105,7 @@ def matched_by_each(terms: Iterable[tuple[int, IncomingTerm]]) -> list[Weighted]
             queries.append((1, SumQuery(PodsMatchingSome(conditions), key)))
         else:
             queries += [
-                (weight, DomainQuery(PodsMatching(frozenset((condition,))), key))
+                (weight, DomainQuery(CountQuery(PodsMatching(frozenset((condition,)))), key))
                 for weight, condition in conditions
             ]
     return queries
@@ -122,7 +124,10 @@ def carriers(term_sort: str, terms: Iterable[Term], table: NodeTable) -> list[We
             queries.append((1, SumQuery(PodsCarryingSome(term_sort, some), key)))
         else:
             queries += [
-                (weight_of(term_sort, term), DomainQuery(PodsCarrying(term_sort, term), key))
+                (
+                    weight_of(term_sort, term),
+                    DomainQuery(CountQuery(PodsCarrying(term_sort, term)), key),
+                )
                 for term in some
             ]
     return queries

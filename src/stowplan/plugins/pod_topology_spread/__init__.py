@@ -182,13 +182,13 @@ class PodTopologySpread:
             return SKIP_STEADILY
         table = cycle.nodes
         counted = tuple(Counted(tracked, tracked.per_domain.ask(table)) for tracked in plan.hard)
-        cycle.data[self.name] = SpreadCounts(counted, tuple({} for _ in counted))
+        cycle.data[self.name] = SpreadCounts(counted)
         return None
 
     def filter_node(self, cycle: Cycle, pod: PodInfo, node: NodeInfo) -> Status | None:
         state: SpreadCounts = cycle.data[self.name]
         labels = node.labels
-        for counted, changes in zip(state.counted, state.changes, strict=True):
+        for counted, changes in state.with_changes():
             value = labels.get(counted.topology_key)
             if value is None:
                 return _STATUS_MISSING
@@ -203,7 +203,7 @@ class PodTopologySpread:
         if isinstance(rows, slice) and (verdict := self._by_one_key(state, nodes)) is not None:
             return verdict
         why: NDArray[np.uint8] | None = None
-        for counted, changes in zip(state.counted, state.changes, strict=True):
+        for counted, changes in state.with_changes():
             skewed = counted.sums(changes) > counted.limit(changes)
             per_value = skewed.view(np.uint8) * np.uint8(_SKEWED)
             per_value[-1] = _MISSING
@@ -217,7 +217,7 @@ class PodTopologySpread:
 
     def _by_one_key(self, state: SpreadCounts, nodes: NodeTable) -> Verdict | None:
         """The same for all rows, where one constraint has few domains; else None."""
-        if len(state.counted) > 1 or state.changes[0]:
+        if len(state.counted) > 1 or state.changes:
             return None
         [counted] = state.counted
         label = counted.counts.label
@@ -247,12 +247,11 @@ class PodTopologySpread:
             return
         if not all(counted.topology_key in labels for counted in state.counted):
             return
-        for counted, changes in zip(state.counted, state.changes, strict=True):
+        for counted in state.counted:
             tracked = counted.tracked
             matches = tracked.constraint.selector.matches(other.kind.labels)
             if matches and tracked.includes(pod.kind, node):
-                value = labels[counted.topology_key]
-                changes[value] = changes.get(value, 0) + delta
+                state.change(counted, labels[counted.topology_key], delta)
 
     # -- Score ------------------------------------------------------------------------------
 

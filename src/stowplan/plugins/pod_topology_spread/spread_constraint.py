@@ -73,9 +73,9 @@ class Tracked:
         sort = _counted_pods(kind.namespace, constraint.selector)
         self.per_node = CountQuery(sort)
         self.per_domain = (
-            DomainQuery(sort, constraint.topology_key)
+            DomainQuery(self.per_node, constraint.topology_key)
             if rows is None
-            else DomainQuery(sort, constraint.topology_key, rows, rows)
+            else DomainQuery(self.per_node, constraint.topology_key, rows, rows)
         )
 
     def includes(self, kind: PodKind, node: NodeInfo) -> bool:

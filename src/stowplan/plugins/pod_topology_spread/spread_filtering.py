@@ -7,8 +7,8 @@ minimum.  Mirrors kube-scheduler's `podtopologyspread/filtering.go`, preFilterSt
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -82,7 +82,20 @@ class SpreadCounts:
     """True until the node table is refreshed; a clone costs no more than its changes."""
 
     counted: tuple[Counted, ...]
-    changes: tuple[dict[str, int], ...]
+    changes: dict[Counted, dict[str, int]] = field(default_factory=dict)
+    """Of those that have any."""
+
+    def with_changes(self) -> Iterator[tuple[Counted, Mapping[str, int]]]:
+        changes = self.changes
+        return ((counted, changes.get(counted, _NO_CHANGES)) for counted in self.counted)
+
+    def change(self, counted: Counted, value: str, delta: int) -> None:
+        changes = self.changes.setdefault(counted, {})
+        changes[value] = changes.get(value, 0) + delta
 
     def clone(self) -> SpreadCounts:
-        return SpreadCounts(self.counted, tuple(changes.copy() for changes in self.changes))
+        changes = {counted: of_one.copy() for counted, of_one in self.changes.items()}
+        return SpreadCounts(self.counted, changes)
+
+
+_NO_CHANGES: Mapping[str, int] = {}

@@ -33,7 +33,7 @@ class Hold:
 
     __slots__ = ("_held", "bytes", "peer", "since_s")
 
-    def __init__(self, held: Held, peer: Peer | None, since_s: float) -> None:
+    def __init__(self, held: HeldBytes, peer: Peer | None, since_s: float) -> None:
         self._held = held
         self.peer = peer
         self.since_s = since_s
@@ -46,7 +46,7 @@ class Hold:
             self._held.count(self, min(size, self.bytes - FREE_BYTES))
 
 
-class Held:
+class HeldBytes:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._holds: dict[Hold, int] = {}

@@ -31,7 +31,7 @@ _NEAR = 0.85
 
 
 @dataclass(slots=True)
-class Given:
+class InputObject:
     """An object of the input, or one that a controller would make of it."""
 
     where: str
@@ -50,22 +50,22 @@ class Given:
         return f"{self.where}: {describe(self.data)}: {field}"
 
 
-def decode_all(manifests: Iterable[Manifest]) -> list[Given]:
+def decode_all(manifests: Iterable[Manifest]) -> list[InputObject]:
     """Every object that scheduling reads; others are left out, misspelled ones refused."""
-    found: dict[tuple[type[KubeObject], str], Given] = {}
-    uids: dict[str, Given] = {}
+    found: dict[tuple[type[KubeObject], str], InputObject] = {}
+    uids: dict[str, InputObject] = {}
     for where, data in manifests:
-        _refuse_misspelled(data, where)
+        refuse_misspelled(data, where)
         obj = decode(data, where)
         if obj is None or isinstance(obj, (EVENT.struct, LEASE.struct)):
             continue
         _check_template(obj, f"{where}: {describe(data)}")
-        given = Given(where, data, with_uid(obj), is_new=not obj.metadata.uid)
-        known = found.setdefault((type(obj), obj.key), given)
-        if known is not given:
-            _refuse_second(known, given)
+        entry = InputObject(where, data, with_uid(obj), is_new=not obj.metadata.uid)
+        known = found.setdefault((type(obj), obj.key), entry)
+        if known is not entry:
+            _refuse_second(known, entry)
         elif isinstance(obj, Pod):
-            _refuse_copy(uids.setdefault(given.obj.uid, given), given)
+            _refuse_copy(uids.setdefault(entry.obj.uid, entry), entry)
     return list(found.values())
 
 
@@ -88,7 +88,7 @@ def stable_uid(*parts: str) -> str:
     return f"{digest[:8]}-{digest[8:12]}-{digest[12:16]}-{digest[16:20]}-{digest[20:32]}"
 
 
-def _refuse_second(first: Given, second: Given) -> None:
+def _refuse_second(first: InputObject, second: InputObject) -> None:
     """Dumps may overlap: the same object is taken once.  Two that differ leave a doubt."""
     if first.data != second.data:
         other = f"the other one is in {first.where}; " if first.where != second.where else ""
@@ -99,7 +99,7 @@ def _refuse_second(first: Given, second: Given) -> None:
         )
 
 
-def _refuse_copy(first: Given, second: Given) -> None:
+def _refuse_copy(first: InputObject, second: InputObject) -> None:
     if first is not second:
         raise InputError(
             f"{second.obj.uid!r} is the uid of {describe(first.data)} too",
@@ -108,7 +108,7 @@ def _refuse_copy(first: Given, second: Given) -> None:
         )
 
 
-def _refuse_misspelled(data: dict[str, Any], where: str) -> None:
+def refuse_misspelled(data: dict[str, Any], where: str) -> None:
     """An object of a kind that nobody knows is left out, so a typing error must not make one."""
     api_version, kind = str(data.get("apiVersion")), str(data.get("kind"))
     if (api_version, kind) in KIND_BY_NAME or kind == EVENT.name:
