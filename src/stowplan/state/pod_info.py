@@ -267,6 +267,9 @@ class PodKind:
         found = known.get(labels, _nobody)()
         if found is None:
             found = kind_of(pod)
+            for name in _FROM_SPEC:
+                if name in self.__dict__:
+                    found.__dict__.setdefault(name, self.__dict__[name])
             if len(known) >= _RELABELLED_MAX:
                 known.clear()
             known[labels] = ref(found)
@@ -321,6 +324,9 @@ class PodKind:
 
 
 _NO_AFFINITY = Affinity()
+
+_FROM_SPEC = ("_terms", "required_node_affinity")
+"""What takes long to parse, and is the same whatever the labels."""
 
 _RELABELLED_MAX = 64
 
