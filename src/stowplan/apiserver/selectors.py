@@ -17,6 +17,7 @@ from stowplan.objects.base import KubeObject, ObjectReference
 from stowplan.objects.kinds import EVENT, NAMESPACE, NODE, POD, Kind
 from stowplan.objects.labels import SelectorError
 from stowplan.objects.selector_text import parse_selector
+from stowplan.objects.selectors import Selector
 
 Test = Callable[[Any], bool]
 Getter = Callable[[Any], Any]
@@ -204,11 +205,16 @@ def _in_namespace(namespace: str) -> Test:
     return test
 
 
-def _label_test(text: str) -> Test:
+def check_label_selector(text: str) -> Selector:
+    """The selector; 400 where it is none."""
     try:
-        selector = parse_selector(text)
+        return parse_selector(text)
     except SelectorError as error:
         raise BadRequest(str(error)) from None
+
+
+def _label_test(text: str) -> Test:
+    selector = check_label_selector(text)
 
     def test(thing: KubeObject) -> bool:
         return selector.matches(thing.metadata.labels or _NO_LABELS)

@@ -22,6 +22,7 @@ from stowplan.apiserver.bodies import (
     check_body,
     check_identity,
     clean_body,
+    conformed,
     with_job_selector,
 )
 from stowplan.apiserver.bootstrap import IMMORTAL_NAMESPACES
@@ -282,7 +283,8 @@ class Writer:
             if status is not None:
                 return self._write_status(old, status)
         current = view(table.kind, old, table.rest(old.namespace, old.name))
-        body = apply_patch(request.patch_type, table.kind.name, current, request.body)
+        patched = apply_patch(request.patch_type, table.kind.name, current, request.body)
+        body = conformed(table.kind, patched)
         return self._replace(table, old, current, body, request.subresource)
 
     def patch_all(self, requests: Sequence[Patch]) -> Sequence[Answer]:

@@ -140,9 +140,9 @@ class Api:
     async def _answer_virtual(self, exchange: Exchange, target: Virtual) -> Reply:
         if exchange.method != "POST":
             raise method_not_allowed()
-        body = await exchange.object()
         if target.plural == "bindings":
-            return await self._mutations.bind(exchange, target.namespace, "", body)
+            return await self._mutations.bind(exchange, target.namespace)
+        body = await exchange.object()
         body = {"kind": target.kind, "apiVersion": f"{target.group}/{target.version}", **body}
         return reply(review(target.plural, body, exchange.user, self._authenticator), 201)
 

@@ -93,6 +93,10 @@ def unsupported_media_type(accepted: str) -> ApiError:
     )
 
 
+def unsupported_patch() -> ApiError:
+    return ApiError("415: Unsupported Media Type", code=415, reason="UnsupportedMediaType")
+
+
 def too_large(limit_bytes: int) -> ApiError:
     return ApiError(
         f"Request entity too large: limit is {limit_bytes}",
