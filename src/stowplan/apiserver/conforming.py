@@ -31,6 +31,8 @@ _QUANTITY_RULE = (
 )
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)")
 _OF_EVERY_OBJECT = ("apiVersion", "kind")
+# Messages inside others that may say what kind they are.
+_TYPED = frozenset({"meta.DeleteOptions"})
 _OPAQUE = wire_schema.RAW | wire_schema.WRAPPED_LISTS
 _GO_TYPES = {"s": "string", "i": "int64", "j": "int32", "b": "bool", "d": "float64", "y": "[]uint8"}
 
@@ -65,9 +67,9 @@ def _mapping(data: Any, message: Message, path: str, note: Note, depth: int) -> 
     for key, value in data.items():
         field = fields.get(key)
         if field is None:
-            if path or key not in _OF_EVERY_OBJECT:
+            if key not in _OF_EVERY_OBJECT or (path and message.name not in _TYPED):
                 note(f'unknown field "{path}{key}"')
-            elif value is not None:
+            elif value is not None and not path:
                 found[key] = value
         elif value is not None:
             taken = _field(value, field, f"{path}{key}", note, depth)

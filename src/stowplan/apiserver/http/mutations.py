@@ -11,7 +11,6 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from stowplan.apiserver import answers
 from stowplan.apiserver.grouping import GroupedStore
 from stowplan.apiserver.http import subresources
 from stowplan.apiserver.http.core_events import from_core, to_core
@@ -230,7 +229,7 @@ class Mutations:
         options = await self._delete_options(exchange)
         kind, namespace, name = target.resource.kind, target.namespace, target.name
         thing, rest = self._store.read(kind, namespace, name)
-        _check_preconditions(target, thing, options)
+        subresources.check_preconditions(kind, thing, options)
         if options.dry_run:
             return self._deleted(exchange, target, (thing, rest), dry_run=True)
         request = Delete(kind, namespace, name, options.uid, options.grace_period_s)
@@ -358,11 +357,8 @@ class Mutations:
 
 def check_name(target: Target, metadata: dict[str, Any]) -> None:
     """Raise 400 unless a PUT is about the object of its URL."""
-    namespace = metadata.get("namespace") or target.namespace
-    if target.namespace and namespace != target.namespace:
-        raise BadRequest(
-            "the namespace of the provided object does not match the namespace sent on the request"
-        )
+    if target.namespace:
+        subresources.check_namespace(target.namespace, metadata)
     name = metadata.get("name")
     if not name:
         raise BadRequest(
@@ -396,17 +392,3 @@ def no_machine(target: Target) -> BadRequest | None:
     """What to say to `kubectl logs` and `exec`, or None when it is about something else."""
     is_pod = target.resource.kind.name == "Pod"
     return _no_machine(target) if is_pod and target.subresource in _ON_A_MACHINE else None
-
-
-def _check_preconditions(target: Target, thing: KubeObject, options: DeleteQuery) -> None:
-    kind = target.resource.kind
-    if options.uid and options.uid != thing.uid:
-        raise answers.wrong_uid_to_delete(kind, thing.name, options.uid, thing.uid)
-    found = thing.metadata.resource_version
-    if options.resource_version and options.resource_version != found:
-        raise answers.conflict(
-            kind,
-            thing.name,
-            f"the ResourceVersion in the precondition ({options.resource_version}) does not match "
-            f"the ResourceVersion in record ({found}). The object might have been modified",
-        )
