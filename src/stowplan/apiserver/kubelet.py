@@ -18,7 +18,7 @@ from random import Random
 from stowplan.apiserver.kubelet_status import ended_status, running_status
 from stowplan.clock import Clock
 from stowplan.cluster.informer import Informer
-from stowplan.cluster.port import Answer, Cluster, Delete, Patch
+from stowplan.cluster.port import Cluster, Delete, Patch, ignore_all
 from stowplan.objects.base import KubeObject
 from stowplan.objects.changes import Added, Change, Deleted, Updated
 from stowplan.objects.kinds import NODE, POD
@@ -118,22 +118,18 @@ class Kubelet:
         self._turn_asked = False
         if self._stopped:
             return
-        for _ in range(min(PODS_PER_TURN, len(self._todo))):
-            pod = self._todo.popleft()
-            if pod.metadata.deletion_timestamp is not None:
-                self._end(pod)
-            else:
-                status = running_status(pod, format_time(self._clock.now()), self._detailed)
-                self._write(pod, status)
+        count, now = min(PODS_PER_TURN, len(self._todo)), format_time(self._clock.now())
+        requests = [self._next(self._todo.popleft(), now) for _ in range(count)]
+        # Gone or changed meanwhile: the watch will tell.
+        self._cluster.call(requests, ignore_all)
         if self._todo:
             self._ask_for_turn()
 
-    def _end(self, pod: Pod) -> None:
-        metadata = pod.metadata
-        request = Delete(
-            POD, metadata.namespace, metadata.name, uid=metadata.uid, grace_period_seconds=0
-        )
-        self._cluster.call(request, _ignore)
+    def _next(self, pod: Pod, now: str) -> Delete | Patch:
+        meta = pod.metadata
+        if meta.deletion_timestamp is not None:
+            return Delete(POD, meta.namespace, meta.name, uid=meta.uid, grace_period_seconds=0)
+        return _status_patch(pod, running_status(pod, now, self._detailed))
 
     def _plan_end(self, pod: Pod) -> None:
         """Let a pod that does not run for ever finish when its time is up."""
@@ -148,15 +144,16 @@ class Kubelet:
             alive = isinstance(known, Pod) and known.uid == uid and known.status.phase == "Running"
             if not self._stopped and alive and isinstance(known, Pod):
                 now = format_time(self._clock.now())
-                self._write(known, ended_status(known, now, exit_code(known), self._detailed))
+                status = ended_status(known, now, exit_code(known), self._detailed)
+                self._cluster.call([_status_patch(known, status)], ignore_all)
 
         self._call_later(max(0.0, started_s + run_s - self._clock.now()), finish)
 
-    def _write(self, pod: Pod, status: dict[str, object]) -> None:
-        body = {"metadata": {"uid": pod.metadata.uid}, "status": status}
-        metadata = pod.metadata
-        request = Patch(POD, metadata.namespace, metadata.name, body, "strategic", "status")
-        self._cluster.call(request, _ignore)
+
+def _status_patch(pod: Pod, status: dict[str, object]) -> Patch:
+    meta = pod.metadata
+    body = {"metadata": {"uid": meta.uid}, "status": status}
+    return Patch(POD, meta.namespace, meta.name, body, "strategic", "status")
 
 
 def run_seconds(pod: Pod) -> float | None:
@@ -174,7 +171,3 @@ def run_seconds(pod: Pod) -> float | None:
 def exit_code(pod: Pod) -> int:
     text = (pod.metadata.annotations or {}).get(EXIT_CODE, "0")
     return int(text) if text.isdecimal() else 0
-
-
-def _ignore(answer: Answer) -> None:
-    """Gone or changed meanwhile: the watch will tell."""

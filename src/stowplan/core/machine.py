@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from stowplan.config import SchedulerConfig
 from stowplan.core.algorithm import TieBreak
-from stowplan.core.attempts import AttemptLog
+from stowplan.core.attempts import AttemptLog, Failed
 from stowplan.core.binding import ASSIGNED_POD_DELETE, Binding, Bindings
 from stowplan.core.building import make_algorithm, make_queue
 from stowplan.core.cluster_changes import ClusterChanges
@@ -347,7 +347,7 @@ class Machine:
         status = attempt.status
         assert status is not None
         seconds = self.clock() - begun_s
-        self.log.failed(queued, attempt.decision, status, self.now_s, seconds)
+        self.log.failed(Failed(queued, attempt.decision, status, seconds), self.now_s)
         preemption = self.failure.prepare(framework, attempt, queued.info)
         self.failure.handle(queued, Failure.of(attempt))
         if preemption is not None:

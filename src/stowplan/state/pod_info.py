@@ -43,6 +43,8 @@ NO_LABELS: dict[str, str] = {}
 HostPort = tuple[str, str, int]
 """(ip, protocol, port)"""
 
+ANY_IP = "0.0.0.0"
+
 
 class Term:
     """A pod (anti-)affinity term, parsed.  Equal terms are equal objects to a dict."""
@@ -247,7 +249,7 @@ class PodKind:
         spec = self.pod.spec
         sidecars = [c for c in spec.init_containers or () if c.restart_policy == "Always"]
         return tuple(
-            (port.host_ip or "0.0.0.0", port.protocol or "TCP", port.host_port)
+            (port.host_ip or ANY_IP, port.protocol or "TCP", port.host_port)
             for container in (*sidecars, *(spec.containers or ()))
             for port in container.ports or ()
             if port.host_port > 0
@@ -512,6 +514,7 @@ def _resize_key(pod: Pod) -> bytes:
 
 
 __all__ = [
+    "ANY_IP",
     "EVERYTHING",
     "NOTHING",
     "HostPort",

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from stowplan.state.pod_info import HostPort
+from stowplan.state.pod_info import ANY_IP, HostPort
 
 Mask = NDArray[np.bool_]
 
@@ -28,7 +28,10 @@ class PortColumns:
         by_ip = self._masks.get((protocol, port))
         if not by_ip:
             return None
-        clashing = [mask for used, mask in by_ip.items() if ip == used or "0.0.0.0" in (ip, used)]
+        if ip == ANY_IP:
+            clashing = [*by_ip.values()]
+        else:
+            clashing = [by_ip[used] for used in (ip, ANY_IP) if used in by_ip]
         if not clashing:
             return None
         taken = np.zeros(size, np.bool_)

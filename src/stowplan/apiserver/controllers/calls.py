@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from stowplan.apiserver.controllers.shared import Shared
 from stowplan.apiserver.controllers.work_queue import WorkQueue
-from stowplan.cluster.port import Answer, Done
+from stowplan.cluster.port import Answer, Done, call_one
 from stowplan.errors import ApiError, Conflict, NotFound
 from stowplan.objects.api import Bind, Request
 from stowplan.objects.kinds import Kind
@@ -79,7 +79,7 @@ class Calls:
             if not waiting.calls and not waiting.failed:
                 self._queue.add(key)
 
-        self._shared.cluster.call(request, done)
+        call_one(self._shared.cluster, request, done)
 
     def _failed(self, key: str, request: Request, error: ApiError) -> None:
         # Somebody was faster, or it is gone already: the watch will tell.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from stowplan.cluster.port import Answer, Cluster
+from stowplan.cluster.port import Answer, Cluster, call_one
 from stowplan.errors import ApiError
 from stowplan.objects.api import Patch
 from stowplan.objects.base import KubeObject
@@ -33,7 +33,7 @@ class Statuses:
             if isinstance(answer, ApiError):
                 self._written.pop(uid, None)
 
-        self._cluster.call(request, done)
+        call_one(self._cluster, request, done)
 
     def forget(self, uid: str) -> None:
         self._written.pop(uid, None)
