@@ -79,7 +79,7 @@ def conformed(kind: Kind, patched: dict[str, Any]) -> dict[str, Any]:
     try:
         return conform(patched, message)
     except Malformed as error:
-        problem = answers.Problem("patch", "FieldValueInvalid", f"Invalid value: {error}")
+        problem = answers.invalid("patch", "{…}", str(error))
         raise answers.InvalidObject(_NO_KIND, "", [problem]) from None
 
 

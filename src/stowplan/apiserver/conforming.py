@@ -30,6 +30,7 @@ _QUANTITY_RULE = (
     "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 )
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)")
+_MICRO_TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d\.\d{6}([Zz]|[+-]\d\d:\d\d)")
 _OF_EVERY_OBJECT = ("apiVersion", "kind")
 # Messages inside others that may say what kind they are.
 _TYPED = frozenset({"meta.DeleteOptions"})
@@ -74,13 +75,9 @@ def _mapping(data: Any, message: Message, path: str, note: Note, depth: int) -> 
         elif value is not None:
             taken = _field(value, field, f"{path}{key}", note, depth)
             # A pointer to zero is a value; zero itself is none, unless it is always shown.
-            if field.flag == "?" or field.always or taken or not _is_zero(taken):
+            if taken or field.flag == "?" or (field.always and taken != []):
                 found[key] = taken
     return found
-
-
-def _is_zero(value: Any) -> bool:
-    return value in ("", 0, False) or value == [] or value == {}
 
 
 def _field(value: Any, field: Field, path: str, note: Note, depth: int) -> Any:
@@ -193,17 +190,18 @@ def _int_or_string(value: Any, path: str) -> int | str:
     return _whole(INT32_MAX, "int32")(value, path)
 
 
-def _time(value: Any, path: str) -> str:
-    text = _text(value, path)
-    try:
-        if not _TIME.fullmatch(text):
-            raise ValueError(text)
-        parse_time(text)
-    except ValueError:
-        raise Malformed(
-            f'parsing time "{text}" as "2006-01-02T15:04:05Z07:00": cannot parse "{text}" as "2006"'
-        ) from None
-    return text
+def _time_like(pattern: re.Pattern[str], example: str) -> Callable[[Any, str], str]:
+    def read(value: Any, path: str) -> str:
+        text = _text(value, path)
+        try:
+            if not pattern.fullmatch(text):
+                raise ValueError(text)
+            parse_time(text)
+        except ValueError:
+            raise Malformed(f'parsing time "{text}" as "{example}": cannot parse') from None
+        return text
+
+    return read
 
 
 _SCALARS: dict[str, Callable[[Any, str], Any]] = {
@@ -215,7 +213,8 @@ _SCALARS: dict[str, Callable[[Any, str], Any]] = {
     "y": _bytes,
     wire_schema.QUANTITY: _quantity,
     wire_schema.INT_OR_STRING: _int_or_string,
-    **dict.fromkeys(wire_schema.TIMES, _time),
+    "meta.Time": _time_like(_TIME, "2006-01-02T15:04:05Z07:00"),
+    "meta.MicroTime": _time_like(_MICRO_TIME, "2006-01-02T15:04:05.000000Z07:00"),
 }
 _ZEROS: dict[str, Any] = {
     "i": 0,
@@ -256,7 +255,7 @@ def complete(data: Data, message: Message) -> Data:
             result = {**result, name: zero}
     for name, flag, inner in inside:
         value = result.get(name)
-        if not value:
+        if value is None:
             continue
         if flag == "*":
             filled: Any = [

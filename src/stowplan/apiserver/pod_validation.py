@@ -70,7 +70,7 @@ def validate_template(template: object) -> list[Problem]:
         pod = convert(template or {}, Pod)
     except msgspec.ValidationError as error:
         return [invalid("spec.template", "", str(error))]
-    labels = validate_labels(pod.metadata.labels, "metadata.labels")
+    labels = validate_labels(pod.metadata.labels, "labels")
     problems = [*labels, *validate_spec(default_spec(pod.spec))]
     return [problem._replace(field=f"spec.template.{problem.field}") for problem in problems]
 

@@ -85,6 +85,11 @@ _FIELDS: dict[Kind, dict[str, Getter]] = {
 }
 
 
+_OWN_SELECTABLE = frozenset(
+    {"Event", "Namespace", "Node", "Pod", "ReplicationController", "Secret", "Service"}
+)
+
+
 def predicate(kind: Kind, options: ListOptions) -> Predicate | None:
     """What says whether an object is selected, or None when every one is."""
     tests: list[Test] = []
@@ -149,16 +154,23 @@ def _field_tests(kind: Kind, text: str) -> list[Test]:
     tests: list[Test] = []
     for field in [*wanted, *unwanted]:
         if field not in getters:
-            raise BadRequest(
-                f'Unable to find "{kind.api_version}, Resource={kind.plural}" that match '
-                f'field selector "{text}": field label not supported: {field}'
-            )
+            raise BadRequest(_not_selectable(kind, field))
     for field, values in wanted.items():
         # Two different values at once: nothing is both.
         tests.append(_is_one(getters[field], values) if len(values) == 1 else _never)
     for field, values in unwanted.items():
         tests.append(_NoneOf(getters[field], frozenset(values)))
     return tests
+
+
+def _not_selectable(kind: Kind, field: str) -> str:
+    if kind.name == "Job":
+        return f'field label "{field}" not supported for Job'
+    if kind.name == "ResourceSlice":
+        return f"field label not supported for {kind.api_version}, Kind={kind.name}: {field}"
+    if kind.name in _OWN_SELECTABLE:
+        return f"field label not supported: {field}"
+    return f'"{field}" is not a known field selector: only "metadata.name", "metadata.namespace"'
 
 
 def _never(_: Any) -> bool:

@@ -166,9 +166,7 @@ class Writer:
         if not isinstance(thing, struct) or kind is JOB:
             thing, rest, problems = self._from_data(kind, thing)
         version = ledger.next_version()
-        meta = thing.metadata
-        if meta.resource_version:
-            raise BadRequest("resourceVersion should not be set on objects to be created")
+        meta, wanted = thing.metadata, thing.metadata.resource_version
         namespace = self._namespace(kind, request.namespace, meta) if kind.namespaced else ""
         name, table = meta.name, ledger.tables[struct]
         names = table.objects.get(namespace, NOBODY)
@@ -185,13 +183,16 @@ class Writer:
             generation=1 if struct in _WITH_GENERATION else 0,
             creation_timestamp=now,
         )
-        problems = [*validate_meta(kind, meta), *problems]
+        meta_problems = validate_meta(kind, meta)
         try:
             new = self._prepare(kind, thing, meta)
+            problems = [*meta_problems, *problems]
         except answers.InvalidObject as error:
-            problems = [*problems, *error.causes]
+            problems = [*meta_problems, *error.causes, *problems]
         if problems:
             raise answers.InvalidObject(kind, name, problems)
+        if wanted.isdecimal() and int(wanted):
+            raise answers.internal("resourceVersion should not be set on objects to be created")
         if name in names:
             raise answers.already_exists(kind, name)
         ledger.write(table, "ADDED", None, new, rest)

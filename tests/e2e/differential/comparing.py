@@ -21,9 +21,9 @@ _DECODING = re.compile(
     re.DOTALL,
 )
 # The whole object, in Go's words.
-_PATCH = re.compile(
-    r"(patch: Invalid value: |^Invalid value: \"\{|^Invalid value: map\[).*", re.DOTALL
-)
+_PATCH = re.compile(r"(patch: Invalid value: |^Invalid value: \"(\{|map\[)).*", re.DOTALL)
+_KEY = re.compile(r"Key: [^ ,]+, ")
+_SPEC_DIFF = re.compile(r"\n@@.*|\n[ +-].*", re.DOTALL)
 _MARKS = {
     "uid": "<uid>",
     "resourceVersion": "<version>",
@@ -57,6 +57,8 @@ def _text(text: str, *, is_message: bool) -> str:
     text = _ADDRESS.sub("<address>", text)
     text = _GENERATED.sub("<name>", text)
     if is_message:
+        text = _KEY.sub("Key: <key>, ", text)
+        text = _SPEC_DIFF.sub("", text)
         text = _PATCH.sub(r"\1<patched>", text)
         text = _VERSION_IN_TEXT.sub(r"\1<version>", text)
         text = _DECODING.sub("<decoding>", text)

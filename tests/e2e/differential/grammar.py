@@ -83,8 +83,7 @@ class Grammar:
         """Lists of one call, or of watches that may run side by side."""
         made = 0
         for resource in self._resources:
-            if resource.kind.plural in _SCHEDULING:
-                yield [self._create(resource, plain=True)]
+            yield [self._create(resource, plain=True)]
         weights = [weight for weight, _ in self._productions]
         while made < count:
             for _ in range(min(CALLS_BETWEEN_WATCHES, count - made)):

@@ -80,7 +80,8 @@ class Side:
     def remove(self, path: str) -> None:
         """Whatever holds it, the object goes."""
         self.api.send("PATCH", path, _NO_FINALIZERS, content_type="application/merge-patch+json")
-        self.api.send("DELETE", path, query={"gracePeriodSeconds": "0"})
+        query = {"gracePeriodSeconds": "0", "propagationPolicy": "Background"}
+        self.api.send("DELETE", path, query=query)
 
 
 @dataclass

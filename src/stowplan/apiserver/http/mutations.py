@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from stowplan.apiserver import answers
 from stowplan.apiserver.grouping import GroupedStore
 from stowplan.apiserver.http import subresources
 from stowplan.apiserver.http.core_events import from_core, to_core
@@ -30,6 +31,7 @@ from stowplan.apiserver.http.reading import (
     DELETE_OPTIONS,
     EVICTION,
     SCALE,
+    Shape,
     check_patch,
     read_object,
     shape_of,
@@ -68,7 +70,23 @@ _CREATED_BY_PUT = frozenset(
     }
 )
 _RETURNED_WHEN_DELETED = frozenset(
-    {"PersistentVolume", "PersistentVolumeClaim", "Pod", "Service", "ServiceAccount"}
+    {
+        "CSIDriver",
+        "CSINode",
+        "DeviceClass",
+        "Namespace",
+        "PersistentVolume",
+        "PersistentVolumeClaim",
+        "Pod",
+        "ResourceClaim",
+        "ResourceClaimTemplate",
+        "ResourceQuota",
+        "ResourceSlice",
+        "Service",
+        "ServiceAccount",
+        "StorageClass",
+        "VolumeAttachment",
+    }
 )
 _ON_A_MACHINE = frozenset({"attach", "exec", "log", "portforward", "proxy"})
 
@@ -88,7 +106,7 @@ class Mutations:
             raise method_not_allowed()
         options = write_query(exchange.query, "CreateOptions")
         shape = shape_of(target.resource)
-        body, warnings = read_object(await exchange.body(), shape, options.level)
+        body, warnings = await _read(exchange, shape, options.level)
         if target.resource.converted:
             body = from_core(body)
         request = Create(kind, target.namespace, body)
@@ -104,7 +122,7 @@ class Mutations:
         shape = BINDING if target.subresource == "binding" else EVICTION
         if target.subresource not in ("binding", "eviction"):
             raise method_not_allowed()
-        body, _ = read_object(await exchange.body(), shape, options.level)
+        body, _ = await _read(exchange, shape, options.level)
         if shape is BINDING:
             return await self._bind(options, target.namespace, target.name, body)
         dry_run = options.dry_run or bool(body.get("deleteOptions", {}).get("dryRun"))
@@ -114,7 +132,7 @@ class Mutations:
     async def bind(self, exchange: Exchange, namespace: str) -> Reply:
         """A binding that is not said to be of a pod by its path."""
         options = write_query(exchange.query, "CreateOptions")
-        body, _ = read_object(await exchange.body(), BINDING, options.level)
+        body, _ = await _read(exchange, BINDING, options.level)
         return await self._bind(options, namespace, "", body)
 
     async def _bind(self, options: WriteQuery, namespace: str, name: str, body: Any) -> Reply:
@@ -128,7 +146,7 @@ class Mutations:
         _check_sub(target)
         options = write_query(exchange.query, "UpdateOptions")
         shape = SCALE if target.subresource == "scale" else shape_of(target.resource)
-        body, warnings = read_object(await exchange.body(), shape, options.level)
+        body, warnings = await _read(exchange, shape, options.level)
         check_name(target, body.get("metadata") or {})
         if shape is SCALE:
             return reply(self._at_once(options, lambda: self._put_scale(target, body)))
@@ -141,8 +159,10 @@ class Mutations:
             try:
                 return self._whole(request), 200
             except NotFound:
-                if kind.name not in _CREATED_BY_PUT or target.subresource:
+                if kind.name not in _CREATED_BY_PUT:
                     raise
+                if uid := body.get("metadata", {}).get("uid"):
+                    raise answers.wrong_uid(kind, namespace, name, uid, "") from None
                 return self._whole(Create(kind, namespace, body)), 201
 
         item, code = await self._write(options, act)
@@ -158,6 +178,9 @@ class Mutations:
         patch_type = patch_type_of(exchange.content_type)
         applies = patch_type == "apply"
         options = write_query(exchange.query, "PatchOptions", applies=applies)
+        if not applies:
+            # What is not there is not found, whatever the patch says.
+            self._store.read(target.resource.kind, target.namespace, target.name)
         body = await exchange.patch_body(patch_type)
         if target.subresource == "scale":
             if applies:
@@ -353,6 +376,15 @@ class Mutations:
         except NotFound:
             return at_version(thing, ""), rest
         return at_version(thing, written.metadata.resource_version), rest
+
+
+async def _read(exchange: Exchange, shape: Shape, level: str) -> tuple[dict[str, Any], list[str]]:
+    try:
+        body = await exchange.body()
+    except BadRequest as error:
+        text = f"the object provided is unrecognized (must be of type {shape.kind}): "
+        raise BadRequest(text + error.message) from None
+    return read_object(body, shape, level)
 
 
 def check_name(target: Target, metadata: dict[str, Any]) -> None:

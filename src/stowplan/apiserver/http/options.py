@@ -11,7 +11,7 @@ from typing import Any
 
 from stowplan.apiserver.answers import InvalidObject, Problem, invalid, not_allowed, required
 from stowplan.apiserver.answers import unsupported as unsupported_value
-from stowplan.apiserver.selectors import check_label_selector
+from stowplan.apiserver.selectors import check_label_selector, parse_field_selector
 from stowplan.cluster.port import ListOptions
 from stowplan.errors import BadRequest
 from stowplan.objects.base import KubeObject
@@ -69,14 +69,8 @@ class DeleteQuery:
 
 
 def is_true(query: Query, name: str) -> bool:
-    text = query.get(name)
-    if text is None:
-        return False
-    if text.lower() in ("true", "1", "t", ""):
-        return True
-    if text.lower() in ("false", "0", "f"):
-        return False
-    raise BadRequest(f'strconv.ParseBool: parsing "{text}": invalid syntax')
+    """Everything is true but what says that it is not, as in Go's conversion of parameters."""
+    return query.get(name, "false").lower() not in ("false", "0")
 
 
 def number(query: Query, name: str) -> int | None:
@@ -121,6 +115,7 @@ def _match_problems(query: ListQuery) -> Iterator[Problem]:
 
 
 def watch_query(query: Query, namespace: str, name: str = "") -> WatchQuery:
+    selection = _selection(query, namespace)
     asked = _given(query, "sendInitialEvents")
     match = query.get("resourceVersionMatch", "")
     initial, field = is_true(query, "sendInitialEvents"), "resourceVersionMatch"
@@ -136,7 +131,6 @@ def watch_query(query: Query, namespace: str, name: str = "") -> WatchQuery:
     if match and query.get("continue"):
         problems.append(not_allowed(field, f"{field} is forbidden when continue is provided"))
     _refuse("ListOptions", problems)
-    selection = _selection(query, namespace)
     if name:
         fields = filter(None, (selection.field_selector, f"metadata.name={name}"))
         selection = ListOptions(namespace, ",".join(fields), selection.label_selector)
@@ -153,6 +147,7 @@ def watch_query(query: Query, namespace: str, name: str = "") -> WatchQuery:
 
 def _selection(query: Query, namespace: str) -> ListOptions:
     check_label_selector(query.get("labelSelector", ""))
+    parse_field_selector(query.get("fieldSelector", ""))
     return ListOptions(
         namespace,
         field_selector=query.get("fieldSelector", ""),

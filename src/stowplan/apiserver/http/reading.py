@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from stowplan.apiserver import wire_schema
-from stowplan.apiserver.answers import InvalidObject, Problem
+from stowplan.apiserver.answers import InvalidObject, invalid
 from stowplan.apiserver.conforming import Malformed, conform, unknown_fields
 from stowplan.apiserver.http.resources import Resource
 from stowplan.errors import BadRequest
@@ -57,6 +57,8 @@ def read_object(body: Any, shape: Shape, level: str = "Ignore") -> tuple[dict[st
     try:
         data = conform(body, message, noted.append)
     except Malformed as error:
+        if shape is DELETE_OPTIONS:
+            raise BadRequest(str(error)) from None
         raise _not_handled(shape, str(error)) from None
     if noted and level == "Strict":
         raise _not_handled(shape, f"strict decoding error: {', '.join(noted[:NOTED_MAX])}")
@@ -122,8 +124,7 @@ def _json_patch_parts(body: Any) -> list[Any]:
 
 
 def bad_patch(why: str) -> InvalidObject:
-    problem = Problem("patch", "FieldValueInvalid", f"Invalid value: the patched object: {why}")
-    return InvalidObject(_NO_KIND, "", [problem])
+    return InvalidObject(_NO_KIND, "", [invalid("patch", "{…}", why)])
 
 
 def _not_handled(shape: Shape, why: str) -> BadRequest:

@@ -49,10 +49,7 @@ def scale_of(target: Target, item: Item) -> Data:
 
 
 def put_scale(store: Store, target: Target, body: Data) -> Data:
-    if body.get("kind", "Scale") != "Scale":
-        raise BadRequest(
-            f"the object provided is unrecognized: kind is {body['kind']!r}, not 'Scale'"
-        )
+    store.read(target.resource.kind, target.namespace, target.name)
     spec, metadata = body.get("spec") or {}, body.get("metadata") or {}
     replicas = spec.get("replicas", 0)
     if not isinstance(replicas, int) or isinstance(replicas, bool):
@@ -92,11 +89,11 @@ def binding_request(namespace: str, name: str, body: Data) -> Bind:
     kind, node = wanted.get("kind", ""), wanted.get("name", "")
     # These two are no Status of their own upstream, so they come out as 500.
     if kind not in ("", "Node"):
-        raise ApiError(
+        raise answers.internal(
             f'target.kind: Unsupported value: "{kind}": supported values: "Node", "<empty>"'
         )
     if not node:
-        raise ApiError("target.name: Required value")
+        raise answers.internal("target.name: Required value")
     return Bind(namespace, metadata.get("name", ""), metadata.get("uid", ""), node)
 
 
