@@ -213,18 +213,25 @@ class Framework:
                 if answer.reasons:
                     self._note_skip(cycle, pod, step.name, answer, to_score=False)
             elif answer.code == Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
+                cycle.skip_filter = self._skipped_before(step.name, cycle.skip_filter)
                 return PreFilterVerdict(_named(answer, step.name))
             elif answer.code == Code.UNSCHEDULABLE:
                 rejected = _named(answer, step.name)
             else:
                 raise point_failed(step.name, "PreFilter", answer.message)
             if narrowed and not frozenset.intersection(*narrowed.values()):
+                cycle.skip_filter = self._skipped_before(step.name, cycle.skip_filter)
                 return PreFilterVerdict(_nothing_left(list(narrowed)), tuple(narrowed))
         if rejected is not None:
             return PreFilterVerdict(rejected)
         if not narrowed:
             return _GO_ON
         return PreFilterVerdict(None, tuple(narrowed), frozenset.intersection(*narrowed.values()))
+
+    def _skipped_before(self, name: str, skipped: frozenset[str]) -> frozenset[str]:
+        """Who would have skipped, had all been asked in turn until this plugin ended it."""
+        names = [_name(plugin) for plugin in self.plugins.pre_filter]
+        return skipped.intersection(names[: names.index(name)])
 
     def _one_pre_filter(
         self, cycle: Cycle, pod: PodInfo, plugin: Any
