@@ -191,7 +191,7 @@ class Waits:
     """Filters when it is let go."""
 
     name = "Waits"
-    entered = threading.Event()
+    _entered = threading.Event()
     let_go = threading.Event()
 
     def __init__(self, args: Any, handle: Any) -> None:
@@ -201,7 +201,7 @@ class Waits:
         return self._think()
 
     def _think(self) -> None:
-        self.entered.set()
+        self._entered.set()
         assert self.let_go.wait(10.0)
 
 
@@ -212,7 +212,7 @@ def test_the_stack_says_which_pod_which_plugin_and_where() -> None:
     working = threading.Thread(target=machine.handle, args=(ScheduleNext(1), 0.0))
 
     working.start()
-    assert Waits.entered.wait(10.0)
+    assert Waits._entered.wait(10.0)
     assert working.ident is not None
     doing, again = look(machine, working.ident), look(machine, working.ident)
     Waits.let_go.set()
