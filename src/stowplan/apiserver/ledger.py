@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Protocol
 
+from stowplan.apiserver.answers import internal
 from stowplan.apiserver.owners import OwnerIndex, Owners, Ref
 from stowplan.apiserver.selectors import Predicate
 from stowplan.apiserver.stored_kinds import STORED_KINDS
@@ -367,11 +368,9 @@ class Ledger:
             things = table.select(namespace, watcher.predicate)
             return [_added(thing, table) for thing in things], []
         if not version.isdecimal():
-            raise ApiError(
-                f'Invalid value: "{version}": strconv.ParseUint: parsing "{version}": '
-                "invalid syntax",
-                code=400,
-                reason="BadRequest",
+            raise internal(
+                f'resourceVersion: Invalid value: "{version}": strconv.ParseUint: parsing '
+                f'"{version}": invalid syntax'
             )
         number = int(version)
         if number > self.version:

@@ -70,9 +70,7 @@ def schedule_one(
         status = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (NO_NODES,))
         return Attempt(decision, cycle, status=status, nominate=Nominate(""))
     try:
-        search = algorithm.search_quietly(framework, cycle, pod)
-        if search is None:
-            search = yield from algorithm.search(framework, cycle, pod)
+        search = yield from algorithm.search(framework, cycle, pod)
         _describe(decision, search)
         if algorithm.explain is not None:
             algorithm.explain(framework, cycle, pod, search, decision)
