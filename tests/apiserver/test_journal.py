@@ -20,7 +20,7 @@ from stowplan.apiserver.journal_files import FILE_NAME
 from stowplan.apiserver.journal_rows import STORE, Facts, make_row, set_facts
 from stowplan.apiserver.store import Store
 from stowplan.clock import VirtualClock
-from stowplan.cluster.port import ListOptions
+from stowplan.cluster.port import ListOptions, call_one
 from stowplan.errors import Gone, InputError, Unavailable
 from stowplan.objects.api import Create, Get
 from stowplan.objects.base import KubeObject, ObjectMeta, OwnerReference
@@ -133,7 +133,7 @@ def test_a_batch_is_all_or_nothing_and_answers_come_after_it(tmp_path: Path) -> 
 
     with store.batch():
         for name in ("a", "b"):
-            store.call(Create(POD, "default", make_pod(name)), answers.append)
+            call_one(store, Create(POD, "default", make_pod(name)), answers.append)
         assert (answers, log.events) == ([], [])
         assert pods_on_disk(tmp_path, tmp_path / "copy1") == []
 
@@ -204,7 +204,7 @@ def test_a_full_disk_refuses_writes_and_shows_nothing_it_did_not_keep(tmp_path: 
 
     with store.batch():
         for n in range(400):
-            store.call(Create(POD, "default", make_pod(f"p{n}")), answers.append)
+            call_one(store, Create(POD, "default", make_pod(f"p{n}")), answers.append)
 
     assert len(answers) == 400
     assert all(isinstance(answer, Unavailable) for answer in answers)
@@ -228,8 +228,8 @@ def test_a_read_in_the_middle_of_a_group_does_not_hide_what_was_lost(tmp_path: P
     grouped = GroupedStore(store, turns.append)
     journal._connection.execute("PRAGMA query_only=1")
     answers: list[object] = []
-    grouped.call(Create(POD, "default", make_pod("a")), answers.append)
-    grouped.call(Get(POD, "default", "a"), answers.append)
+    call_one(grouped, Create(POD, "default", make_pod("a")), answers.append)
+    call_one(grouped, Get(POD, "default", "a"), answers.append)
 
     turns.pop()()
 
@@ -356,6 +356,7 @@ import sys
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from stowplan.cluster.port import call_one
 from stowplan.apiserver.grouping import GroupedStore
 from stowplan.apiserver.journal import SqliteJournal
 from stowplan.apiserver.store import Store
@@ -373,7 +374,7 @@ def answered(pod):
 while True:
     with store.batch():
         for n in range(start, start + batch):
-            store.call(Create(POD, "default", make_pod(f"p{n}")), answered)
+            call_one(store, Create(POD, "default", make_pod(f"p{n}")), answered)
     start += batch
 """
 

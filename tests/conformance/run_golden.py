@@ -18,18 +18,17 @@ import gzip
 import json
 import sys
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 from typing import Any, Literal, get_args
 
 from stowplan.config import load_config
-from stowplan.core.attempts import AttemptLog, Bound
+from stowplan.core.attempts import AttemptLog, AttemptObserver
 from stowplan.core.decision import Decision
 from stowplan.core.explanation import Explainer, score_alone
 from stowplan.core.machine import Machine
 from stowplan.core.messages import Added, ScheduleNext
-from stowplan.framework.status import Status
 from stowplan.objects.manifests import decode
 from stowplan.objects.pod import Pod
 from stowplan.queue import QueuedPod
@@ -56,26 +55,14 @@ def scenarios(family: str, data: Path = GOLDEN) -> Iterator[Scenario]:
             yield json.loads(line)
 
 
-class Decisions:
-    """Hears of every attempt, and writes its decision down."""
+class Decisions(AttemptObserver):
+    """Writes every decision down."""
 
     def __init__(self) -> None:
         self.made: list[Decision] = []
 
-    def begin(self, queued: QueuedPod, now_s: float) -> None: ...
-
     def decided(self, queued: QueuedPod, decision: Decision, now_s: float, seconds: float) -> None:
         self.made.append(decision)
-
-    def bound(self, attempts: Sequence[Bound], now_s: float) -> None: ...
-
-    def failed(
-        self, queued: QueuedPod, decision: Decision, status: Status, now_s: float, seconds: float
-    ) -> None: ...
-
-    def plugin_error(self, plugin: str, point: str, cause: Exception) -> None: ...
-
-    def problem(self, text: str) -> None: ...
 
 
 def decide(scenario: Scenario, way: Way = "explained") -> list[Decision]:

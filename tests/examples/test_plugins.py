@@ -18,7 +18,6 @@ from examples.plugins.fast import team_nodes as team_nodes_fast
 from stowplan.cli import main
 from stowplan.config import load_config
 from stowplan.core.decision import Decision
-from stowplan.core.dry_run import DryRun
 from stowplan.errors import ConfigError
 from stowplan.framework import Action, Cycle, Hint, NodeInfo, PodInfo, Resource, Status
 from stowplan.objects.base import KubeObject
@@ -26,6 +25,7 @@ from stowplan.objects.manifests import read_manifests
 from stowplan.offline import build_cluster
 from stowplan.plugins import IN_TREE
 from tests.builders import World, node, pod
+from tests.deciding import Deciding
 from tests.plugins.asking import filtered, hint, raw_scores
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "plugins"
@@ -55,7 +55,7 @@ def decide(objects: list[KubeObject], *plugins: type, config: Any = None) -> lis
     """As the profile of the example decides, with these versions of its plugins."""
     registry = {**IN_TREE, **{plugin.name: plugin for plugin in plugins}}  # type: ignore[attr-defined]
     loaded = load_config(config or EXAMPLES / "scheduler.yaml")
-    run = DryRun(objects, config=loaded, registry=registry, random=Random(0), tie_break="name")
+    run = Deciding(objects, config=loaded, registry=registry, random=Random(0), tie_break="name")
     return list(run.decide())
 
 

@@ -15,7 +15,6 @@ import msgspec
 import pytest
 
 from stowplan.config import load_config
-from stowplan.core.dry_run import DryRun
 from stowplan.framework.cycle import Cycle
 from stowplan.framework.plugin import Nominate
 from stowplan.framework.runtime import Framework
@@ -30,6 +29,7 @@ from stowplan.state.pod_info import PodInfo
 from tests.builders import node as make_node
 from tests.builders import pod
 from tests.conformance.run_golden import families, scenarios
+from tests.deciding import Deciding
 
 STEPS = 20
 
@@ -40,15 +40,15 @@ CHANGES = (
 )
 
 
-class LivedThrough(DryRun):
+class LivedThrough(Deciding):
     def nominate(self, key: str, node: str) -> None:
-        waiting = self._waiting.get(key)
+        waiting = self.waiting.get(key)
         if waiting is not None:
-            self._nominator.add(waiting.info, Nominate(node))
+            self.nominator.add(waiting.info, Nominate(node))
 
     @property
     def nominated(self) -> bool:
-        return bool(self._nominator)
+        return bool(self.nominator)
 
 
 class Cluster:
@@ -245,7 +245,7 @@ def _victims(framework: Framework, cycle: Cycle, pod: PodInfo) -> dict[str, Any]
 
 
 def _check_one_by_one(
-    framework: Framework, run: DryRun, pod: PodInfo, said: dict[str, Any]
+    framework: Framework, run: Deciding, pod: PodInfo, said: dict[str, Any]
 ) -> None:
     cycle = Cycle(framework.handle)
     framework.pre_filter(cycle, pod)

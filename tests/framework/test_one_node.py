@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from stowplan.core.dry_run import DryRun
 from stowplan.framework.cycle import Cycle
 from stowplan.framework.plugin import Nominate
 from stowplan.framework.status import Status, unschedulable
@@ -16,14 +15,15 @@ from stowplan.objects.node import Node
 from stowplan.objects.pod import Pod
 from tests.builders import node, pod
 from tests.core.harness import Cluster, make_plugin
+from tests.deciding import Deciding
 
 
 def beside_nominated(nominated: Pod, asked: Pod, where: Node) -> Status:
     """What `asked` hears about the node that `nominated` was promised."""
-    run = DryRun([where, nominated, asked], random=Random(0))
+    run = Deciding([where, nominated, asked], random=Random(0))
     run.table.refresh(run.cache)
     infos = {info.pod.metadata.name: info for info in run.pending}
-    run._nominator.add(infos[nominated.metadata.name], Nominate(where.metadata.name))
+    run.nominator.add(infos[nominated.metadata.name], Nominate(where.metadata.name))
     info = infos[asked.metadata.name]
     framework = run.framework_of(info)
     assert framework is not None

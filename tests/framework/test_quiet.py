@@ -14,7 +14,6 @@ import pytest
 
 from stowplan.config import load_config
 from stowplan.core.algorithm import Algorithm, Search
-from stowplan.core.dry_run import DryRun
 from stowplan.framework.cycle import Cycle
 from stowplan.framework.plugin import Nominate
 from stowplan.framework.status import SKIP, Status
@@ -24,12 +23,13 @@ from stowplan.plugins import IN_TREE
 from stowplan.state.pod_info import PodInfo
 from tests.builders import node, pod
 from tests.core.harness import make_plugin
+from tests.deciding import Deciding
 
 TERM = {"labelSelector": {"matchLabels": {"app": "web"}}, "topologyKey": "zone"}
 ANTI_AFFINITY = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [TERM]}}
 
 
-class Cluster(DryRun):
+class Cluster(Deciding):
     """Three nodes in two zones; a pod of 100m has been decided on."""
 
     def __init__(self, *plugins: type, **algorithm: Any) -> None:
@@ -107,7 +107,7 @@ def _node_changes(cluster: Cluster) -> None:
 
 
 def _somebody_is_nominated(cluster: Cluster) -> None:
-    cluster._nominator.add(PodInfo(pod("other")), Nominate("node-1"))
+    cluster.nominator.add(PodInfo(pod("other")), Nominate("node-1"))
 
 
 def _terms_appear(cluster: Cluster) -> None:

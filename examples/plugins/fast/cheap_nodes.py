@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from stowplan.framework import (
+from stowplan.plugin import (
     MAX_NODE_SCORE,
     Cycle,
     Handle,

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import Any
 
-from stowplan.framework import (
+from stowplan.plugin import (
     Action,
     Cycle,
     EventRegistration,
     Handle,
     Hint,
+    Node,
     NodeInfo,
     NodeTable,
+    Pod,
     PodInfo,
     Resource,
     Rows,
@@ -22,8 +24,6 @@ from stowplan.framework import (
     unresolvable,
     verdict_of,
 )
-from stowplan.objects.node import Node
-from stowplan.objects.pod import Pod
 
 TEAM = "example.com/team"
 OTHER_TEAM = "node(s) belonged to another team"

@@ -45,7 +45,7 @@ class NodePorts:
     def filter_nodes(
         self, cycle: Cycle, pod: PodInfo, nodes: NodeTable, rows: Rows | slice
     ) -> Verdict:
-        columns = [nodes.port_used(*port) for port in pod.kind.host_ports]
+        columns = [nodes.port_used(*port) for port in set(pod.kind.host_ports)]
         taken = [column[rows] for column in columns if column is not None]
         if not taken:
             return all_passed((PORT_TAKEN,), nodes, rows)

@@ -55,7 +55,8 @@ from stowplan.plugins.inter_pod_affinity.affinity_terms import (
 from stowplan.plugins.inter_pod_affinity.host_scores import BYTES_PER_ROW, HostScores, normalized
 from stowplan.state.node_info import NodeInfo
 from stowplan.state.node_table import NodeTable
-from stowplan.state.pod_info import NO_LABELS, PodInfo, PodKind, Term
+from stowplan.state.pod_info import NO_LABELS, PodInfo, PodKind
+from stowplan.state.pod_sorts import term_counts
 
 
 class Args(Protocol):
@@ -218,21 +219,41 @@ class InterPodAffinity:
         kind = self._kinds.of(pod)
         if kind.affinity_error:
             return Hint.QUEUE
-        liked, disliked = kind.required_affinity, kind.required_anti_affinity
         if new is None:
             assert old is not None, "an event without an object"
-            theirs = self._kinds.of(old).required_anti_affinity
-            helps = _match_all(disliked, old) or _match_all(theirs, pod)
+            helps = self._dislikes(kind, old) or self._dislikes(self._kinds.of(old), pod)
         elif old is None:
-            helps = _match_all(liked, new)
+            helps = self._likes(kind, new)
         else:
-            helps = (not _match_all(liked, old) and _match_all(liked, new)) or (
-                _match_all(disliked, old) and not _match_all(disliked, new)
+            helps = (not self._likes(kind, old) and self._likes(kind, new)) or (
+                self._dislikes(kind, old) and not self._dislikes(kind, new)
             )
-        if not helps and old is not None and _match_all(liked, pod):
+        if not helps and old is not None and self._likes(kind, pod):
             # With the last pod that it wants to be near, it becomes the first of its sort.
-            helps = _match_all(liked, old) and (new is None or not _match_all(liked, new))
+            helps = self._likes(kind, old) and (new is None or not self._likes(kind, new))
         return Hint.QUEUE if helps else Hint.SKIP
+
+    def _likes(self, kind: PodKind, pod: Pod) -> bool:
+        return self._match_all(kind, "required_affinity", pod)
+
+    def _dislikes(self, kind: PodKind, pod: Pod) -> bool:
+        return self._match_all(kind, "required_anti_affinity", pod)
+
+    def _match_all(self, kind: PodKind, term_sort: str, pod: Pod) -> bool:
+        """Whether there are terms and the pod matches each; namespace selectors are not expanded.
+
+        Pods that come and go are often alike: what was found of the last one is remembered.
+        """
+        terms = term_counts(kind, term_sort)
+        if not terms:
+            return False
+        namespace, labels = pod.metadata.namespace, pod.metadata.labels or NO_LABELS
+        kept, key = self._kept[kind.ref], f"{self.name}: {term_sort} matched"
+        latest: tuple[str, dict[str, str], bool] | None = kept.get(key)
+        if latest is None or latest[:2] != (namespace, labels):
+            matched = all(term.matches(namespace, labels, NO_LABELS) for term in terms)
+            latest = kept[key] = (namespace, labels, matched)
+        return latest[2]
 
     def _after_node_change(self, pod: Pod, old: Node | None, new: Node) -> Hint:
         kind = self._kinds.of(pod)
@@ -250,7 +271,7 @@ class InterPodAffinity:
         liked = {term.topology_key for term in kind.required_affinity}
         disliked = {term.topology_key for term in kind.required_anti_affinity}
         disliked |= {query.topology_key for query in against}
-        if _match_all(kind.required_affinity, pod):
+        if self._likes(kind, pod):
             # The pods that it wants to be near may be in no domain any more.
             disliked |= liked
         helps = any(key in after and before.get(key) != after[key] for key in liked) or any(
@@ -340,14 +361,6 @@ def _times(factor: int, queries: Iterable[Weighted]) -> list[Weighted]:
 
 def _is_placed(pod: Pod) -> bool:
     return bool(pod.spec.node_name or pod.status.nominated_node_name)
-
-
-def _match_all(terms: Iterable[Term], pod: Pod) -> bool:
-    """Whether there are terms and the pod matches each; namespace selectors are not expanded."""
-    metadata = pod.metadata
-    labels = metadata.labels or NO_LABELS
-    answers = [term.matches(metadata.namespace, labels, NO_LABELS) for term in terms]
-    return bool(answers) and all(answers)
 
 
 __all__ = ["AFFINITY", "ANTI_AFFINITY", "EXISTING_ANTI_AFFINITY", "Args", "InterPodAffinity"]
