@@ -95,8 +95,21 @@ def clean_body(kind: Kind, body: dict[str, Any]) -> dict[str, Any]:
     return data
 
 
-def check_identity(kind: Kind, meta: ObjectMeta, body: dict[str, Any]) -> None:
-    """Raise unless a PUT is about this object, and about this version of it if it says so."""
+def changed_identity(body: dict[str, Any], current: dict[str, Any]) -> list[answers.Problem]:
+    """What a patch would change of an object's metadata that nobody may change."""
+    after, before = body.get("metadata", {}), current.get("metadata", {})
+    return [
+        answers.invalid(f"metadata.{key}", after[key], "field is immutable")
+        for key in ("uid", "deletionTimestamp", "deletionGracePeriodSeconds")
+        # What is marked as deleted stays so, whatever a patch says.
+        if after.get(key) and after[key] != before.get(key) and (key == "uid" or key not in before)
+    ]
+
+
+def check_identity(
+    kind: Kind, meta: ObjectMeta, body: dict[str, Any], *, is_patch: bool = False
+) -> None:
+    """Raise unless a write is about this object, and about this version of it if it says so."""
     metadata = body.get("metadata", {})
     name = metadata.get("name", meta.name)
     if name != meta.name:
@@ -110,12 +123,14 @@ def check_identity(kind: Kind, meta: ObjectMeta, body: dict[str, Any]) -> None:
             f"request ({meta.namespace})"
         )
     uid = metadata.get("uid")
-    if uid and uid != meta.uid:
+    if uid and uid != meta.uid and not is_patch:
         raise answers.wrong_uid(kind, meta.namespace, meta.name, uid, meta.uid)
     version = metadata.get("resourceVersion")
-    if version and version != meta.resource_version:
+    if version and not version.isdecimal():
+        raise answers.internal(f'strconv.ParseUint: parsing "{version}": invalid syntax')
+    if version and int(version) and version != meta.resource_version:
         raise answers.modified(kind, meta.name)
-    if not version and kind.name in _CONDITIONAL:
+    if not int(version or 0) and kind.name in _CONDITIONAL:
         problem = answers.invalid(
             "metadata.resourceVersion", version, "must be specified for an update"
         )

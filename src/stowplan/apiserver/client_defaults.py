@@ -18,12 +18,28 @@ Data = dict[str, Any]
 
 def with_defaults(kind: Kind, data: Data) -> Data:
     """`data` with every default that does not depend on other objects; idempotent."""
-    fill = _FILLERS.get(kind.name)
-    if fill is None:
+    fill, plain = _FILLERS.get(kind.name), _PLAIN.get(kind.name, ())
+    if fill is None and not plain:
         return data
     data = dict(data)
-    fill(data)
+    if fill is not None:
+        fill(data)
+    for path, defaults in plain:
+        _fill_at(data, path.split("."), defaults)
     return data
+
+
+def _fill_at(data: Data, path: list[str], defaults: Data) -> None:
+    name, *rest = path
+    if name.endswith("[]"):
+        places = _each(data, name[:-2])
+    else:
+        places = [_child(data, name)] if isinstance(data.get(name), dict) else []
+    for place in places:
+        if rest:
+            _fill_at(place, rest, defaults)
+        else:
+            _fill(place, **defaults)
 
 
 def _child(data: Data, key: str) -> Data:
@@ -226,6 +242,29 @@ def _csi_driver(data: Data) -> None:
 def _priority_class(data: Data) -> None:
     _fill(data, value=0)
 
+
+_RBAC = {"apiGroup": "rbac.authorization.k8s.io"}
+_EXACT = {"allocationMode": "ExactCount", "count": 1}
+_PLAIN: dict[str, tuple[tuple[str, Data], ...]] = {
+    "Endpoints": (("subsets[].ports[]", {"protocol": "TCP"}),),
+    "RoleBinding": (("roleRef", _RBAC),),
+    "ClusterRoleBinding": (("roleRef", _RBAC),),
+    "ResourceClaim": (("spec.devices.requests[].exactly", _EXACT),),
+    "ResourceClaimTemplate": (("spec.spec.devices.requests[].exactly", _EXACT),),
+    "CronJob": (
+        (
+            "spec",
+            {
+                "concurrencyPolicy": "Allow",
+                "suspend": False,
+                "successfulJobsHistoryLimit": 3,
+                "failedJobsHistoryLimit": 1,
+            },
+        ),
+    ),
+    "HorizontalPodAutoscaler": (("spec", {"minReplicas": 1}),),
+}
+"""Defaults that are always the same, by where they belong."""
 
 _FILLERS: dict[str, Callable[[Data], None]] = {
     "Pod": _pod,

@@ -93,13 +93,13 @@ WORKLOADS: frozenset[type[KubeObject]] = frozenset(
 
 def label_problem(name: str) -> str:
     if len(name) > LABEL_LENGTH_MAX:
-        return f"must be no more than {LABEL_LENGTH_MAX} bytes"
+        return f"must be no more than {LABEL_LENGTH_MAX} characters"
     return "" if _is_label(name) else _LABEL_RULE
 
 
 def subdomain_problem(name: str) -> str:
     if len(name) > NAME_LENGTH_MAX:
-        return f"must be no more than {NAME_LENGTH_MAX} bytes"
+        return f"must be no more than {NAME_LENGTH_MAX} characters"
     return "" if _is_subdomain(name) else _SUBDOMAIN_RULE
 
 
@@ -330,14 +330,21 @@ def _claim(claim: PersistentVolumeClaim) -> Iterator[Problem]:
     requests = spec.resources.requests if spec.resources is not None else None
     if not requests or "storage" not in requests:
         yield required("spec.resources[storage]")
-    yield from validate_resources(requests, "spec.resources.requests")
+    else:
+        nanos = parse_quantity(requests["storage"])
+        if nanos <= 0:
+            where = "spec.resources[storage]"
+            yield invalid(where, requests["storage"], "must be greater than zero")
     yield from validate_selector(spec.selector, "spec.selector")
 
 
 def _budget(budget: PodDisruptionBudget) -> Iterator[Problem]:
     spec = budget.spec
     if spec.min_available is not None and spec.max_unavailable is not None:
-        yield invalid("spec", "", "minAvailable and maxUnavailable cannot be both set")
+        shown = to_builtins(spec)
+        names = ("minAvailable", "selector", "maxUnavailable", "unhealthyPodEvictionPolicy")
+        value = {f"{name[0].upper()}{name[1:]}": shown.get(name) for name in names}
+        yield invalid("spec", value, "minAvailable and maxUnavailable cannot be both set")
     yield from validate_selector(spec.selector, "spec.selector")
 
 

@@ -33,6 +33,7 @@ from stowplan.apiserver.http.reading import (
     SCALE,
     Shape,
     check_patch,
+    read_applied,
     read_object,
     shape_of,
 )
@@ -193,9 +194,9 @@ class Mutations:
             )
         shape = shape_of(target.resource)
         if applies:
-            body, warnings = read_object(body, shape, options.level)
-            item, code = self._at_once(options, lambda: self._apply(options, target, body))
-            return self._show(exchange, target, item, code, warnings, dry_run=options.dry_run)
+            config = read_applied(body, shape, target.name)
+            item, code = self._at_once(options, lambda: self._apply(options, target, config))
+            return self._show(exchange, target, item, code, dry_run=options.dry_run)
         warnings = check_patch(body, patch_type, shape, options.level)
         kind, namespace, name = target.resource.kind, target.namespace, target.name
         if target.resource.converted:

@@ -82,7 +82,7 @@ def _check_version(wanted: str, current: str) -> None:
         raise BadRequest(_unparsed(wanted))
     if int(wanted) > int(current):
         raise Timeout(
-            f"Too large resource version: {wanted}, current: {current}", retry_after_s=1.0
+            f"Timeout: Too large resource version: {wanted}, current: {current}", retry_after_s=1.0
         )
 
 

@@ -56,7 +56,7 @@ def check_config(config: Any, name: str) -> Data:
     if not isinstance(config, dict) or not isinstance(config.get("metadata") or {}, dict):
         raise BadRequest("an apply configuration must be an object")
     metadata = config.get("metadata") or {}
-    if metadata.get("managedFields"):
+    if metadata.get("managedFields") is not None:
         raise BadRequest("metadata.managedFields must be nil")
     if metadata.get("name", name) != name:
         raise BadRequest(
