@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from stowplan.apiserver import answers, wire_schema
-from stowplan.apiserver.conforming import Malformed, conform
+from stowplan.apiserver.conforming import Conformed, Malformed, conform
 from stowplan.apiserver.updates import WITHOUT_STATUS
 from stowplan.apiserver.validation import template_labels
 from stowplan.apiserver.watches import Rest
@@ -72,13 +72,17 @@ def check_body(kind: Kind, body: Any) -> None:
             )
 
 
-def conformed(kind: Kind, patched: dict[str, Any]) -> dict[str, Any]:
-    """What a patch made of an object, with nothing in it that the kind does not have."""
+def conformed(kind: Kind, body: dict[str, Any], *, is_patch: bool = False) -> dict[str, Any]:
+    """A body, or what a patch made of an object, with nothing but what the kind has."""
+    if isinstance(body, Conformed):
+        return body
     message = wire_schema.message_of(kind.api_version, kind.name)
     assert message is not None, f"{kind} is stored and not described"
     try:
-        return conform(patched, message)
+        return conform(body, message)
     except Malformed as error:
+        if not is_patch:
+            raise answers.not_handled(kind, str(error)) from None
         problem = answers.invalid("patch", "{…}", str(error))
         raise answers.InvalidObject(_NO_KIND, "", [problem]) from None
 
@@ -131,10 +135,10 @@ def check_identity(
     if version and int(version) and version != meta.resource_version:
         raise answers.modified(kind, meta.name)
     if not int(version or 0) and kind.name in _CONDITIONAL:
-        problem = answers.invalid(
-            "metadata.resourceVersion", version, "must be specified for an update"
-        )
-        raise answers.InvalidObject(kind, meta.name, [problem])
+        problem = answers.invalid("metadata.resourceVersion", 0, "must be specified for an update")
+        # Upstream names the resource here, where it otherwise names the kind.
+        called = Kind(kind.group, kind.version, kind.plural, kind.plural, True, kind.struct)
+        raise answers.InvalidObject(called, meta.name, [problem])
 
 
 def with_job_selector(data: dict[str, Any], uid: str) -> dict[str, Any]:

@@ -15,6 +15,8 @@ from stowplan.objects.kinds import Kind
 
 Data = dict[str, Any]
 
+_TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
+
 
 def with_defaults(kind: Kind, data: Data) -> Data:
     """`data` with every default that does not depend on other objects; idempotent."""
@@ -85,6 +87,8 @@ def _pod_spec(spec: Data) -> None:
         securityContext={},
         schedulerName="default-scheduler",
     )
+    if spec.get("serviceAccountName"):
+        _fill(spec, serviceAccount=spec["serviceAccountName"])
     for field in ("containers", "initContainers", "ephemeralContainers"):
         for container in _each(spec, field):
             _container(container)
@@ -168,7 +172,18 @@ def _stateful_set(data: Data) -> None:
         _fill(_child(strategy, "rollingUpdate"), partition=0)
 
 
+def _cron_job(data: Data) -> None:
+    job = _child(_child(data, "spec"), "jobTemplate")
+    _template(job)
+
+
 def _daemon_set(data: Data) -> None:
+    metadata = data.get("metadata")
+    if isinstance(metadata, dict) and metadata.get("generation"):
+        # What the first version of the API had as a field.
+        metadata = _child(data, "metadata")
+        annotations = _child(metadata, "annotations")
+        _fill(annotations, **{_TEMPLATE_GENERATION: str(metadata["generation"])})
     spec = _template(data)
     _fill(spec, revisionHistoryLimit=10)
     strategy = _child(spec, "updateStrategy")
@@ -245,6 +260,10 @@ def _priority_class(data: Data) -> None:
 
 _RBAC = {"apiGroup": "rbac.authorization.k8s.io"}
 _EXACT = {"allocationMode": "ExactCount", "count": 1}
+_CPU_METRIC = {
+    "type": "Resource",
+    "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}},
+}
 _PLAIN: dict[str, tuple[tuple[str, Data], ...]] = {
     "Endpoints": (("subsets[].ports[]", {"protocol": "TCP"}),),
     "RoleBinding": (("roleRef", _RBAC),),
@@ -262,7 +281,8 @@ _PLAIN: dict[str, tuple[tuple[str, Data], ...]] = {
             },
         ),
     ),
-    "HorizontalPodAutoscaler": (("spec", {"minReplicas": 1}),),
+    "HorizontalPodAutoscaler": (("spec", {"minReplicas": 1, "metrics": [_CPU_METRIC]}),),
+    "NetworkPolicy": (("spec", {"policyTypes": ["Ingress"]}),),
 }
 """Defaults that are always the same, by where they belong."""
 
@@ -270,6 +290,7 @@ _FILLERS: dict[str, Callable[[Data], None]] = {
     "Pod": _pod,
     "Deployment": _deployment,
     "StatefulSet": _stateful_set,
+    "CronJob": _cron_job,
     "DaemonSet": _daemon_set,
     "Job": _job,
     "ReplicaSet": _replica_set,

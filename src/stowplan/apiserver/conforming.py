@@ -49,9 +49,13 @@ class Twice(dict[str, Any]):
     earlier: list[tuple[str, Any]]
 
 
-def conform(data: Data, message: Message, note: Note = lambda _: None) -> Data:
+class Conformed(dict[str, Any]):
+    """A body that was read by the schema: it need not be again."""
+
+
+def conform(data: Data, message: Message, note: Note = lambda _: None) -> Conformed:
     """A copy that has nothing but what the message declares; notes what it leaves out."""
-    return _mapping(data, message, "", note, DEPTH_MAX)
+    return Conformed(_mapping(data, message, "", note, DEPTH_MAX))
 
 
 def _mapping(data: Any, message: Message, path: str, note: Note, depth: int) -> Data:
@@ -92,7 +96,8 @@ def _field(value: Any, field: Field, path: str, note: Note, depth: int) -> Any:
         if not isinstance(value, dict):
             raise _mistyped(value, path, f"map[string]{_go_type(field.type)}")
         # Maps of quantities are resources, of which there is nothing finer than a thousandth.
-        type_ = _AMOUNT if field.type == wire_schema.QUANTITY else field.type
+        is_list = field.type == wire_schema.QUANTITY and field.name != "podFixed"
+        type_ = _AMOUNT if is_list else field.type
         return {
             key: _value(item, type_, f"{path}.{key}", note, depth) for key, item in value.items()
         }

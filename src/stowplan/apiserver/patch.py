@@ -239,7 +239,7 @@ def _apply_operation(document: list[Any], operation: dict[str, Any]) -> None:
     elif op == "test":
         _test(document, path, operation.get("value"))
     else:
-        raise BadRequest(f"unknown json patch operation: {op!r}")
+        raise _rejected(f"unknown json patch operation: {op!r}")
 
 
 def _value(operation: dict[str, Any]) -> Any:

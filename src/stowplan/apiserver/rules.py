@@ -86,6 +86,18 @@ def one_of(*choices: str) -> Check:
     return check
 
 
+def in_order(*choices: str) -> Check:
+    """As `one_of`, where upstream lists the choices in this order and not sorted."""
+
+    def check(where: str, value: Any) -> Iterator[Problem]:
+        for problem in one_of(*choices)(where, value):
+            listed = ", ".join(f'"{choice}"' for choice in choices)
+            head, found, _ = problem.detail.partition("supported values: ")
+            yield problem._replace(detail=f"{head}{found}{listed}") if found else problem
+
+    return check
+
+
 def all_of(*choices: str) -> Check:
     """A list with nothing but these; the list is named, and not the place in it."""
 
@@ -282,6 +294,11 @@ def claim_ref(where: str, value: Any) -> Iterator[Problem]:
         yield required(where, "exactly one of `exactly` or `firstAvailable` is required")
 
 
+def known_system(where: str, value: Any) -> Iterator[Problem]:
+    if value is not None:
+        yield from one_of("linux", "windows")(where, value.get("name"))
+
+
 def pod_claim(where: str, value: Any) -> Iterator[Problem]:
     names = ("resourceClaimName", "resourceClaimTemplateName")
     if sum(name in value for name in names) != 1:
@@ -332,7 +349,7 @@ _ENV_RULE = (
     "a valid environment variable name must consist only of printable ASCII characters other than "
     "'='"
 )
-_POLICIES = ("Never", "PreemptLowerPriority")
+_POLICIES = ("PreemptLowerPriority", "Never")
 
 
 def _containers(field: str) -> tuple[Rule, ...]:
@@ -372,7 +389,7 @@ POD: tuple[Rule, ...] = (
     ("spec.subdomain", _label),
     ("spec.hostAliases[].ip", address),
     ("spec.os.name", needed()),
-    ("spec.os.name", one_of("linux", "windows")),
+    ("spec.os", known_system),
 )
 
 _REPLICATED: tuple[Rule, ...] = (("spec.minReadySeconds", at_least(0)),)
@@ -449,7 +466,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
         ("spec.maxUnavailable", at_most_all),
         ("spec.unhealthyPodEvictionPolicy", one_of("AlwaysAllow", "IfHealthyBudget")),
     ),
-    "PriorityClass": (("preemptionPolicy", one_of(*_POLICIES)),),
+    "PriorityClass": (("preemptionPolicy", in_order(*_POLICIES)),),
     "RuntimeClass": (
         ("handler", needed()),
         ("handler", _label),

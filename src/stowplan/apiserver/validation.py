@@ -28,7 +28,7 @@ from stowplan.objects.base import (
     OwnerReference,
     Resources,
 )
-from stowplan.objects.kinds import NAMESPACE, Kind
+from stowplan.objects.kinds import Kind
 from stowplan.objects.labels import SelectorError, compile_selector
 from stowplan.objects.names import label_key_problem, label_value_problem
 from stowplan.objects.node import Node, Taint
@@ -136,7 +136,7 @@ def validate_meta(kind: Kind, meta: ObjectMeta) -> list[Problem]:
     """Name and labels; cheap for the good case, which is nearly all of them."""
     problems: list[Problem] = []
     name, labels = meta.name, meta.labels
-    if len(name) > LABEL_LENGTH_MAX or kind is NAMESPACE or not _is_subdomain(name):
+    if len(name) > LABEL_LENGTH_MAX or kind.name in _NAME_RULES or not _is_subdomain(name):
         problems += _name(kind, name)
     if labels:
         problems += _labels(labels, "metadata.labels")
@@ -176,8 +176,29 @@ def _finalizers(kind: Kind, finalizers: list[str]) -> Iterator[Problem]:
 def _name(kind: Kind, name: str) -> list[Problem]:
     if not name:
         return [required("metadata.name", "name or generateName is required")]
-    problem = label_problem(name) if kind is NAMESPACE else subdomain_problem(name)
+    problem = _NAME_RULES.get(kind.name, subdomain_problem)(name)
     return [invalid("metadata.name", name, problem)] if problem else []
+
+
+def _segment_problem(name: str) -> str:
+    """Roles may be called anything that a path can hold."""
+    if name in (".", ".."):
+        return f"may not be '{name}'"
+    found = [char for char in "/%" if char in name]
+    return f"may not contain '{found[0]}'" if found else ""
+
+
+def _service_problem(name: str) -> str:
+    return "must not contain dots" if "." in name else label_problem(name)
+
+
+_NAME_RULES: dict[str, Callable[[str], str]] = {
+    "Namespace": label_problem,
+    "Service": _service_problem,
+    "StatefulSet": label_problem,
+    **dict.fromkeys(("Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding"), _segment_problem),
+}
+"""What objects of a kind may be called; of others, DNS subdomains."""
 
 
 def _owners(owners: list[OwnerReference]) -> Iterator[Problem]:
@@ -265,7 +286,8 @@ def validate_object_update(kind: Kind, new: KubeObject, old: KubeObject) -> list
     if kind.struct in WORKLOADS:
         before, after = getattr(old, "spec", None), getattr(new, "spec", None)
         if before is not None and after is not None and before.selector != after.selector:
-            problems.append(invalid("spec.selector", str(after.selector), "field is immutable"))
+            shown = to_builtins(after.selector)
+            problems.append(invalid("spec.selector", shown, "field is immutable"))
     return problems
 
 
@@ -371,6 +393,10 @@ def _workload(thing: Any) -> Iterator[Problem]:
             yield required("spec.selector")
         return
     yield from validate_selector(spec.selector, "spec.selector")
+    if not spec.selector.match_labels and not spec.selector.match_expressions:
+        called = "deployment" if isinstance(thing, ReplicaSet) else type(thing).__name__.lower()
+        text = f"empty selector is invalid for {called}"
+        yield invalid("spec.selector", {}, text)
     labels = template_labels(spec.template)
     try:
         matched = compile_selector(spec.selector).matches(labels)

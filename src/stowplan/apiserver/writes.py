@@ -209,7 +209,7 @@ class Writer:
         if isinstance(body, kind.struct):
             body = join(body, None)
         check_body(kind, body)
-        data = clean_body(kind, body)
+        data = clean_body(kind, conformed(kind, body))
         if kind is JOB:
             # Its selector is made from its uid, in the pod template, which is JSON data.
             uid = self._identity.uid(self.ledger.next_version())
@@ -295,7 +295,7 @@ class Writer:
                 return self._write_status(old, status)
         current = view(table.kind, old, table.rest(old.namespace, old.name))
         patched = apply_patch(request.patch_type, table.kind.name, current, request.body)
-        body = conformed(table.kind, patched)
+        body = conformed(table.kind, patched, is_patch=True)
         return self._replace(table, old, current, body, request.subresource, is_patch=True)
 
     def patch_all(self, requests: Sequence[Patch]) -> Sequence[Answer]:
@@ -324,6 +324,7 @@ class Writer:
     ) -> KubeObject:
         kind, version = table.kind, self.ledger.next_version()
         check_body(kind, body)
+        body = conformed(kind, body)
         check_identity(kind, old.metadata, body, is_patch=is_patch)
         if subresource == "resize":
             # Only a part of the body is used: refuse it first if it is malformed.

@@ -248,6 +248,8 @@ class Mutations:
     # Delete.
 
     async def delete(self, exchange: Exchange, target: Target) -> Reply:
+        if target.subresource and target.subresource not in target.resource.subresources:
+            raise no_such_resource()
         if target.subresource:
             raise method_not_allowed()
         options = await self._delete_options(exchange)
@@ -380,11 +382,13 @@ class Mutations:
 
 
 async def _read(exchange: Exchange, shape: Shape, level: str) -> tuple[dict[str, Any], list[str]]:
+    text = f"the object provided is unrecognized (must be of type {shape.kind}): "
     try:
         body = await exchange.body()
     except BadRequest as error:
-        text = f"the object provided is unrecognized (must be of type {shape.kind}): "
         raise BadRequest(text + error.message) from None
+    if body is None:
+        raise BadRequest(f"{text}couldn't get version/kind; json parse error: unexpected end")
     return read_object(body, shape, level)
 
 

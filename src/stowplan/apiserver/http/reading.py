@@ -34,7 +34,6 @@ SCALE = Shape("autoscaling/v1", "Scale")
 BINDING = Shape("v1", "Binding")
 EVICTION = Shape("policy/v1", "Eviction")
 DELETE_OPTIONS = Shape("v1", "DeleteOptions")
-_VERSIONS = ("v1", "v1beta1", "v1beta2")
 _OPTIONS_OF_ANY_GROUP = "DeleteOptions"
 
 
@@ -90,7 +89,8 @@ def _is_served(api_version: str, kind: str) -> bool:
     """Whether kube-apiserver knows the kind in this version, be it an old one."""
     group, _, version = api_version.rpartition("/")
     newest = f"{group}/v1" if group else "v1"
-    return version in _VERSIONS and wire_schema.message_of(newest, kind) is not None
+    old = version == "v1beta1" or (version == "v1beta2" and group == "apps")
+    return (version == "v1" or old) and wire_schema.message_of(newest, kind) is not None
 
 
 def read_applied(body: Any, shape: Shape, name: str) -> dict[str, Any]:
@@ -98,7 +98,7 @@ def read_applied(body: Any, shape: Shape, name: str) -> dict[str, Any]:
     try:
         data, noted = read_object(body, shape, "Warn")
     except BadRequest as error:
-        if "json: cannot unmarshal" not in error.message:
+        if "cannot be handled as" not in error.message or "no kind" in error.message:
             raise
         raise _untyped(shape, name, error.message) from None
     if isinstance(body, dict) and "managedFields" in (body.get("metadata") or {}):
@@ -111,9 +111,9 @@ def read_applied(body: Any, shape: Shape, name: str) -> dict[str, Any]:
 
 
 def _untyped(shape: Shape, name: str, why: str) -> ApiError:
+    group_version = shape.api_version if "/" in shape.api_version else f"/{shape.api_version}"
     return internal(
-        f"failed to create typed patch object (/{name}; {shape.api_version}, Kind={shape.kind}): "
-        f"{why}"
+        f"failed to create typed patch object (/{name}; {group_version}, Kind={shape.kind}): {why}"
     )
 
 

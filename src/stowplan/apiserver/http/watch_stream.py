@@ -73,7 +73,7 @@ class WatchStream:
             # Only who takes bookmarks can be told where the initial ones end.
             self._marks_end = query.bookmarks
             version = ""
-        elif query.bookmarks and not version and not query.only_changes:
+        elif query.bookmarks and version in ("", "0") and not query.only_changes:
             # Upstream reads the old way of asking as the new one.
             self._marks_end = True
         elif query.only_changes and version in ("", "0"):
