@@ -35,7 +35,6 @@ _NO_KIND = Kind("", "", "", "", False, KubeObject)
 
 _SYSTEM_METADATA = (
     "uid",
-    "generation",
     "creationTimestamp",
     "deletionTimestamp",
     "deletionGracePeriodSeconds",

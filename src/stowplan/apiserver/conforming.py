@@ -95,6 +95,10 @@ def _field(value: Any, field: Field, path: str, note: Note, depth: int) -> Any:
     if field.flag == "%":
         if not isinstance(value, dict):
             raise _mistyped(value, path, f"map[string]{_go_type(field.type)}")
+        if isinstance(value, Twice):
+            for key, item in value.earlier:
+                note(f'duplicate field "{path}.{key}"')
+                _value(item, field.type, f"{path}.{key}", note, depth)
         # Maps of quantities are resources, of which there is nothing finer than a thousandth.
         is_list = field.type == wire_schema.QUANTITY and field.name != "podFixed"
         type_ = _AMOUNT if is_list else field.type

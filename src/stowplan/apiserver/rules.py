@@ -185,6 +185,24 @@ def address(where: str, value: Any) -> Iterator[Problem]:
         )
 
 
+def network(where: str, value: Any) -> Iterator[Problem]:
+    try:
+        ipaddress.ip_network(value or "0.0.0.0/0", strict=False)
+        valid = value is None or "/" in value
+    except ValueError:
+        valid = False
+    if not valid:
+        place = where.replace("podCIDR", "podCIDRs[0]") if where.endswith("podCIDR") else where
+        yield invalid(
+            place, value, "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
+        )
+
+
+def not_negative_amounts(where: str, value: Any) -> Iterator[Problem]:
+    for name, amount in (value or {}).items():
+        yield from not_negative(f"{where}[{name}]", amount)
+
+
 def address_or_none(where: str, value: Any) -> Iterator[Problem]:
     if value != "None":
         yield from address(where, value)
@@ -520,6 +538,8 @@ RULES: dict[str, tuple[Rule, ...]] = {
     "Secret": (("data", config_keys),),
     "ResourceClaim": tuple((f"spec.{path}", check) for path, check in _CLAIM_TEMPLATE),
     "ResourceClaimTemplate": tuple((f"spec.spec.{path}", check) for path, check in _CLAIM_TEMPLATE),
+    "Node": (("spec.podCIDR", network), ("spec.podCIDRs[]", network)),
+    "ResourceQuota": (("spec.hard", not_negative_amounts),),
     "CronJob": (
         ("spec.schedule", needed()),
         ("spec.concurrencyPolicy", one_of("Allow", "Forbid", "Replace")),

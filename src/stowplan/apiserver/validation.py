@@ -110,7 +110,7 @@ def key_problems(key: str) -> list[str]:
     problems = []
     prefix, slash, name = key.rpartition("/")
     if "/" in prefix:
-        text = f"a qualified name {_NAME_RULE} with an optional DNS subdomain prefix and '/' "
+        text = f"a valid label key {_NAME_RULE} with an optional DNS subdomain prefix and '/' "
         return [f"{text}(e.g. 'example.com/MyName')"]
     if slash and not prefix:
         problems.append("prefix part must be non-empty")
@@ -140,6 +140,9 @@ def validate_meta(kind: Kind, meta: ObjectMeta) -> list[Problem]:
         problems += _name(kind, name)
     if labels:
         problems += _labels(labels, "metadata.labels")
+    if meta.generation < 0:
+        text = "must be greater than or equal to 0"
+        problems.append(invalid("metadata.generation", meta.generation, text))
     if meta.annotations:
         problems += _annotations(meta.annotations)
     if meta.owner_references:
@@ -289,6 +292,11 @@ def validate_object_update(kind: Kind, new: KubeObject, old: KubeObject) -> list
             shown = to_builtins(after.selector)
             problems.append(invalid("spec.selector", shown, "field is immutable"))
     return problems
+
+
+def validate_status_of(kind: Kind, new: KubeObject) -> list[Problem]:
+    """What a write to the status may not say, of the kinds whose structs are checked for it."""
+    return [*_node(new)] if isinstance(new, Node) else []
 
 
 def validate_finalizers(new: ObjectMeta, old: ObjectMeta) -> list[Problem]:

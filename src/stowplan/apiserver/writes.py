@@ -57,6 +57,7 @@ from stowplan.apiserver.validation import (
     validate_meta,
     validate_object,
     validate_object_update,
+    validate_status_of,
 )
 from stowplan.apiserver.watches import Rest
 from stowplan.clock import Clock
@@ -182,7 +183,7 @@ class Writer:
             namespace=namespace,
             uid=self._identity.uid(version),
             resource_version=version,
-            generation=1 if kind.name in _WITH_GENERATION else 0,
+            generation=1 if kind.name in _WITH_GENERATION else meta.generation,
             creation_timestamp=now,
         )
         meta_problems = validate_meta(kind, meta)
@@ -367,6 +368,7 @@ class Writer:
         problems += validate_finalizers(new.metadata, old.metadata)
         if subresource == "status":
             problems += validate_status(kind.name, after)
+            problems += validate_status_of(kind, new)
         else:
             problems += validate_data(kind.name, after)
             problems += validate_immutable(kind.name, after, before)

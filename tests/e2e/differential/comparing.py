@@ -15,9 +15,11 @@ _VERSION_IN_TEXT = re.compile(
 _GENERATED = re.compile(r"\bgen-[a-z0-9]{5}\b")
 # What Go's decoder says names Go's types, and where in the text it stopped.
 _DECODING = re.compile(
-    r"(couldn't get version/kind; |failed to convert new object|json: cannot unmarshal|json parse error|cannot be handled as an? [^:]*: (?!strict)|"
-    r"error decoding|unable to decode|invalid character|unexpected end of JSON|"
-    r"cannot convert|unrecognized|quantities must match|strict decoding error: (?!unknown|dup)).*",
+    r"(couldn't get version/kind; |failed to convert new object|json: cannot unmarshal|"
+    r"json parse error|cannot be handled as an? [^:]*: (?!strict)|\[0-9]\]: expected|"
+    r"\.[a-zA-Z]+: expected |error decoding|unable to decode|invalid character|"
+    r"unexpected end of JSON|cannot convert|unrecognized|quantities must match|"
+    r"strict decoding error: (?!unknown|dup)).*",
     re.DOTALL,
 )
 # The whole object, in Go's words.
