@@ -67,6 +67,30 @@ class DeviceClass(KubeObject, frozen=True):
     pass
 
 
+class CronJob(KubeObject, frozen=True):
+    pass
+
+
+class Ingress(KubeObject, frozen=True):
+    pass
+
+
+class IngressClass(KubeObject, frozen=True):
+    pass
+
+
+class NetworkPolicy(KubeObject, frozen=True):
+    pass
+
+
+class ResourceQuota(KubeObject, frozen=True):
+    pass
+
+
+class HorizontalPodAutoscaler(KubeObject, frozen=True):
+    pass
+
+
 def _plain(api_version: str, struct: type[KubeObject], plural: str, *, namespaced: bool) -> Kind:
     group, _, version = api_version.rpartition("/")
     return Kind(group, version, struct.__name__, plural, namespaced, struct)
@@ -74,6 +98,7 @@ def _plain(api_version: str, struct: type[KubeObject], plural: str, *, namespace
 
 _RBAC = "rbac.authorization.k8s.io/v1"
 _RESOURCE = "resource.k8s.io/v1"
+_NETWORKING = "networking.k8s.io/v1"
 
 PLAIN_KINDS: tuple[Kind, ...] = (
     _plain("v1", ConfigMap, "configmaps", namespaced=True),
@@ -81,6 +106,12 @@ PLAIN_KINDS: tuple[Kind, ...] = (
     _plain("v1", ServiceAccount, "serviceaccounts", namespaced=True),
     _plain("v1", Endpoints, "endpoints", namespaced=True),
     _plain("discovery.k8s.io/v1", EndpointSlice, "endpointslices", namespaced=True),
+    _plain("v1", ResourceQuota, "resourcequotas", namespaced=True),
+    _plain("batch/v1", CronJob, "cronjobs", namespaced=True),
+    _plain("autoscaling/v2", HorizontalPodAutoscaler, "horizontalpodautoscalers", namespaced=True),
+    _plain(_NETWORKING, Ingress, "ingresses", namespaced=True),
+    _plain(_NETWORKING, IngressClass, "ingressclasses", namespaced=False),
+    _plain(_NETWORKING, NetworkPolicy, "networkpolicies", namespaced=True),
     _plain("apps/v1", ControllerRevision, "controllerrevisions", namespaced=True),
     _plain(_RBAC, Role, "roles", namespaced=True),
     _plain(_RBAC, ClusterRole, "clusterroles", namespaced=False),
