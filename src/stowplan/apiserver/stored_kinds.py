@@ -51,29 +51,12 @@ class ClusterRoleBinding(KubeObject, frozen=True):
     pass
 
 
-class ResourceClaim(KubeObject, frozen=True):
-    pass
-
-
-class ResourceClaimTemplate(KubeObject, frozen=True):
-    pass
-
-
-class ResourceSlice(KubeObject, frozen=True):
-    pass
-
-
-class DeviceClass(KubeObject, frozen=True):
-    pass
-
-
 def _plain(api_version: str, struct: type[KubeObject], plural: str, *, namespaced: bool) -> Kind:
     group, _, version = api_version.rpartition("/")
     return Kind(group, version, struct.__name__, plural, namespaced, struct)
 
 
 _RBAC = "rbac.authorization.k8s.io/v1"
-_RESOURCE = "resource.k8s.io/v1"
 
 PLAIN_KINDS: tuple[Kind, ...] = (
     _plain("v1", ConfigMap, "configmaps", namespaced=True),
@@ -86,10 +69,6 @@ PLAIN_KINDS: tuple[Kind, ...] = (
     _plain(_RBAC, ClusterRole, "clusterroles", namespaced=False),
     _plain(_RBAC, RoleBinding, "rolebindings", namespaced=True),
     _plain(_RBAC, ClusterRoleBinding, "clusterrolebindings", namespaced=False),
-    _plain(_RESOURCE, ResourceClaim, "resourceclaims", namespaced=True),
-    _plain(_RESOURCE, ResourceClaimTemplate, "resourceclaimtemplates", namespaced=True),
-    _plain(_RESOURCE, ResourceSlice, "resourceslices", namespaced=False),
-    _plain(_RESOURCE, DeviceClass, "deviceclasses", namespaced=False),
 )
 
 STORED_KINDS: tuple[Kind, ...] = (*KINDS, *PLAIN_KINDS)
