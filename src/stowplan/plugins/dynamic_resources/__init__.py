@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import Any, Protocol
-from uuid import UUID
 
 import numpy as np
 
 from stowplan.framework.cycle import DETAILS, Cycle
+from stowplan.framework.diagnosis import Diagnosis
 from stowplan.framework.errors import filter_failed
 from stowplan.framework.events import Action, EventRegistration, Hint, Resource, on
 from stowplan.framework.handle import Handle
@@ -32,7 +32,7 @@ from stowplan.framework.status import (
 from stowplan.objects.devices import DeviceClass, DeviceRequest, ResourceClaim
 from stowplan.objects.node_selector import compile_node_selector
 from stowplan.objects.pod import Pod
-from stowplan.plugins._shared.device_classes import ResourceClasses, may_be_devices
+from stowplan.plugins._shared.device_classes import ResourceClasses
 from stowplan.plugins._shared.normalize import normalize
 from stowplan.plugins.dynamic_resources.attempt import Attempt, OwnClaim
 from stowplan.plugins.dynamic_resources.binding import ClaimBinding
@@ -47,7 +47,7 @@ from stowplan.plugins.dynamic_resources.results import allocation_of
 from stowplan.plugins.dynamic_resources.scoring import score_of
 from stowplan.state.node_info import NodeInfo
 from stowplan.state.node_table import NodeTable
-from stowplan.state.pod_info import PodInfo, PodKind, fact
+from stowplan.state.pod_info import PodInfo
 
 FILTER_TIMEOUT_S = 10.0
 BINDING_TIMEOUT_S = 600.0
@@ -140,15 +140,11 @@ class DynamicResources:
     # -- PreFilter --------------------------------------------------------------------------
 
     def concerns(self, pod: PodInfo) -> bool:
-        kind = pod.kind
-        return bool(kind.spec.resource_claims) or _may_want_devices(kind)
+        """Which class stands for what may change, but then all plans are made anew."""
+        return bool(pod.kind.spec.resource_claims) or self._wants_devices(pod)
 
     def concerns_score(self, pod: PodInfo) -> bool:
         return self.concerns(pod)
-
-    def skips_steadily(self, pod: PodInfo) -> bool:
-        """Pods that are alike but for their size may ask for other extended resources."""
-        return not self._resources.by_resource
 
     def pre_filter(self, cycle: Cycle, pod: PodInfo) -> Status | None:
         attempt = cycle.data[self.name] = Attempt([])
@@ -171,11 +167,15 @@ class DynamicResources:
         self._filter.begin(attempt)
         return None
 
-    def _special_claim(self, pod: PodInfo) -> ResourceClaim | None:
-        if not _may_want_devices(pod.kind):
-            return None
+    def _wants_devices(self, pod: PodInfo) -> bool:
+        """Whether it asks for an extended resource that a device class stands for."""
         by_resource = self._resources.by_resource
-        if not any(n > 0 and name in by_resource for name, n in pod.kind.requests.items()):
+        if not by_resource:
+            return False
+        return any(n > 0 and name in by_resource for name, n in pod.kind.requests.items())
+
+    def _special_claim(self, pod: PodInfo) -> ResourceClaim | None:
+        if not self._wants_devices(pod):
             return None
         return self._claims.special_of(pod.pod) or new_special_claim(pod.pod)
 
@@ -252,7 +252,7 @@ class DynamicResources:
         self, cycle: Cycle, pod: PodInfo
     ) -> Generator[Any, Any, tuple[PostFilterResult | None, Status | None]]:
         attempt: Attempt | None = cycle.data.get(self.name)
-        if attempt is None and self.name not in cycle.skip_filter:
+        if attempt is None and not self._was_reached(cycle):
             # Another PreFilter ended the attempt before ours ran; upstream reports it so.
             return None, error("not found")
         if attempt is None or not attempt.claims:
@@ -260,6 +260,17 @@ class DynamicResources:
         attempt.has_failed = True
         status = yield from self._deallocate(attempt, pod)
         return None, status
+
+    def _was_reached(self, cycle: Cycle) -> bool:
+        """Whether it came to our PreFilter, had it had anything to say."""
+        diagnosis: Diagnosis | None = cycle.statuses
+        framework = self._handle.framework
+        if diagnosis is None or diagnosis.candidates is not None or framework is None:
+            return True
+        ended = diagnosis.absent.plugin if diagnosis.absent is not None else ""
+        enders = {ended} if ended else diagnosis.unschedulable_plugins
+        order = [getattr(plugin, "name", "") for plugin in framework.plugins.pre_filter]
+        return any(name in enders for name in order[order.index(self.name) :])
 
     def _deallocate(self, attempt: Attempt, pod: PodInfo) -> Generator[Any, Any, Status]:
         """Give one claim back that keeps the pod off all nodes for where its devices are."""
@@ -314,12 +325,12 @@ class DynamicResources:
             if all(attempt.claims[number].is_special for number in pending):
                 return None  # A device plugin serves it.
             return error("claim allocation not found for node")
-        new_id = _ids(self._handle.random.getrandbits)
+        getrandbits = self._handle.random.getrandbits
         for number, choices in zip(pending, found.choices, strict=True):
             own = attempt.claims[number]
             if own.is_special and found.special is not None:
                 own.claim, attempt.mappings = found.special.claim, found.special.mappings
-            allocation = allocation_of(own.claim, choices, node, new_id)
+            allocation = allocation_of(own.claim, choices, node, getrandbits)
             attempt.given[number] = allocation
             self._claims.begin(own.claim, allocation)
         return None
@@ -343,12 +354,6 @@ def _has_claims(pod: PodInfo) -> bool:
     return bool(pod.kind.spec.resource_claims)
 
 
-@fact
-def _may_want_devices(kind: PodKind) -> bool:
-    """Whether it asks for a resource that a device class could stand for."""
-    return any(map(may_be_devices, kind.requests))
-
-
 def _numbers(rows: Rows | slice, size: int) -> Iterator[int]:
     return iter(range(*rows.indices(size)) if isinstance(rows, slice) else rows.tolist())
 
@@ -362,5 +367,3 @@ def _is_only_for(claim: ResourceClaim, pod: Pod) -> bool:
     return all(it.uid == pod.metadata.uid for it in claim.status.reserved_for or ())
 
 
-def _ids(getrandbits: Callable[[int], int]) -> Callable[[], str]:
-    return lambda: str(UUID(int=getrandbits(128), version=4))

@@ -22,20 +22,20 @@ from stowplan.plugins.dynamic_resources.requests import Ask
 
 
 def allocation_of(
-    claim: ResourceClaim, choices: Sequence[Choice], node: str, new_id: Callable[[], str]
+    claim: ResourceClaim, choices: Sequence[Choice], node: str, getrandbits: Callable[[int], int]
 ) -> Allocation:
-    """`new_id` gives each part of a shared device a name of its own."""
+    """`getrandbits` is for the names that parts of shared devices get."""
     asks = {id(choice.ask): choice.ask for choice in choices}
     return Allocation(
         devices=DeviceAllocation(
-            results=[_result(choice, new_id) for choice in choices] or None,
+            results=[_result(choice, getrandbits) for choice in choices] or None,
             config=_configuration(claim, list(asks.values())) or None,
         ),
         node_selector=_node_selector(choices, node),
     )
 
 
-def _result(choice: Choice, new_id: Callable[[], str]) -> AllocatedDevice:
+def _result(choice: Choice, getrandbits: Callable[[int], int]) -> AllocatedDevice:
     ask, entry, amounts, _ = choice
     driver, pool, name = entry.id
     return AllocatedDevice(
@@ -47,11 +47,23 @@ def _result(choice: Choice, new_id: Callable[[], str]) -> AllocatedDevice:
         tolerations=ask.tolerations or None,
         binding_conditions=entry.device.binding_conditions or None,
         binding_failure_conditions=entry.device.binding_failure_conditions or None,
-        share_id=None if amounts is None else new_id(),
+        share_id=None if amounts is None else share_id(getrandbits(128)),
         consumed_capacity=None
         if not amounts
         else {capacity: amount.text for capacity, amount in amounts.items()},
     )
+
+
+def share_id(bits: int) -> str:
+    """A random uuid of version 4 made of 128 random bits.
+
+    >>> share_id(0), share_id(2**128 - 1)
+    ('00000000-0000-4000-8000-000000000000', 'ffffffff-ffff-4fff-bfff-ffffffffffff')
+    """
+    digits = f"{bits:032x}"
+    variant = "89ab"[int(digits[16], 16) % 4]
+    parts = (digits[:8], digits[8:12], f"4{digits[13:16]}", variant + digits[17:20], digits[20:])
+    return "-".join(parts)
 
 
 def _configuration(claim: ResourceClaim, asks: Sequence[Ask]) -> list[Configuration]:
