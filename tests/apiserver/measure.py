@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from stowplan.apiserver.store import Store
 from stowplan.clock import RealClock
-from stowplan.cluster.port import ListOptions, WatchEvent, WatchHandlers
+from stowplan.cluster.port import ListOptions, WatchEvent, WatchHandlers, call_one
 from stowplan.objects.api import Bind, Create, Delete, Patch
 from stowplan.objects.base import ObjectMeta, Resources
 from stowplan.objects.coordination import Event
@@ -88,28 +88,30 @@ def _uid(store: Store, n: int) -> str:
 
 def _round(store: Store, count: int) -> None:
     measure(
-        "create, shared spec", count, lambda n: store.call(Create(POD, "default", pod(n)), _ignore)
+        "create, shared spec",
+        count,
+        lambda n: call_one(store, Create(POD, "default", pod(n)), _ignore),
     )
     measure(
         "status patch",
         count,
-        lambda n: store.call(
-            Patch(POD, "default", f"pod-{n}", condition(n), subresource="status"), _ignore
+        lambda n: call_one(
+            store, Patch(POD, "default", f"pod-{n}", condition(n), subresource="status"), _ignore
         ),
     )
     uids = [_uid(store, n) for n in range(count)]
     measure(
         "bind",
         count,
-        lambda n: store.call(
-            Bind("default", f"pod-{n}", uids[n], f"node-{n % NODE_COUNT}"), _ignore
+        lambda n: call_one(
+            store, Bind("default", f"pod-{n}", uids[n], f"node-{n % NODE_COUNT}"), _ignore
         ),
     )
     measure(
         "delete, grace 0",
         count,
-        lambda n: store.call(
-            Delete(POD, "default", f"pod-{n}", uid=uids[n], grace_period_seconds=0), _ignore
+        lambda n: call_one(
+            store, Delete(POD, "default", f"pod-{n}", uid=uids[n], grace_period_seconds=0), _ignore
         ),
     )
 
@@ -147,12 +149,13 @@ def main() -> None:
     measure(
         "create, spec of its own",
         count,
-        lambda n: store.call(Create(POD, "default", pod(n, specs[n])), _ignore),
+        lambda n: call_one(store, Create(POD, "default", pod(n, specs[n])), _ignore),
     )
     measure(
         "create an event",
         count,
-        lambda n: store.call(
+        lambda n: call_one(
+            store,
             Create(
                 EVENT,
                 "default",
@@ -165,8 +168,8 @@ def main() -> None:
     measure(
         "create from JSON data",
         count // 10,
-        lambda n: store.call(
-            Create(POD, "default", {**body, "metadata": {"name": f"j-{n}"}}), _ignore
+        lambda n: call_one(
+            store, Create(POD, "default", {**body, "metadata": {"name": f"j-{n}"}}), _ignore
         ),
     )
 

@@ -15,10 +15,12 @@ from typing import Any
 import pytest
 
 from stowplan.apiserver.grouping import GroupedStore
-from stowplan.apiserver.journal import FILE_NAME, SqliteJournal
+from stowplan.apiserver.journal import SqliteJournal
+from stowplan.apiserver.journal_files import FILE_NAME
+from stowplan.apiserver.journal_rows import STORE, Facts, make_row, set_facts
 from stowplan.apiserver.store import Store
 from stowplan.clock import VirtualClock
-from stowplan.cluster.port import ListOptions
+from stowplan.cluster.port import ListOptions, call_one
 from stowplan.errors import Gone, InputError, Unavailable
 from stowplan.objects.api import Create, Get
 from stowplan.objects.base import KubeObject, ObjectMeta, OwnerReference
@@ -131,7 +133,7 @@ def test_a_batch_is_all_or_nothing_and_answers_come_after_it(tmp_path: Path) -> 
 
     with store.batch():
         for name in ("a", "b"):
-            store.call(Create(POD, "default", make_pod(name)), answers.append)
+            call_one(store, Create(POD, "default", make_pod(name)), answers.append)
         assert (answers, log.events) == ([], [])
         assert pods_on_disk(tmp_path, tmp_path / "copy1") == []
 
@@ -202,7 +204,7 @@ def test_a_full_disk_refuses_writes_and_shows_nothing_it_did_not_keep(tmp_path: 
 
     with store.batch():
         for n in range(400):
-            store.call(Create(POD, "default", make_pod(f"p{n}")), answers.append)
+            call_one(store, Create(POD, "default", make_pod(f"p{n}")), answers.append)
 
     assert len(answers) == 400
     assert all(isinstance(answer, Unavailable) for answer in answers)
@@ -226,8 +228,8 @@ def test_a_read_in_the_middle_of_a_group_does_not_hide_what_was_lost(tmp_path: P
     grouped = GroupedStore(store, turns.append)
     journal._connection.execute("PRAGMA query_only=1")
     answers: list[object] = []
-    grouped.call(Create(POD, "default", make_pod("a")), answers.append)
-    grouped.call(Get(POD, "default", "a"), answers.append)
+    call_one(grouped, Create(POD, "default", make_pod("a")), answers.append)
+    call_one(grouped, Get(POD, "default", "a"), answers.append)
 
     turns.pop()()
 
@@ -300,8 +302,12 @@ def test_a_damaged_object_is_named(tmp_path: Path, damage: str) -> None:
     with closing(sqlite3.connect(tmp_path / FILE_NAME)) as connection, connection:
         connection.execute(f"UPDATE objects SET {damage} WHERE kind='Pod'")
 
-    with pytest.raises(InputError, match=r"cluster\.db: .* is damaged: a Pod cannot be read"):
+    with pytest.raises(
+        InputError, match=r"cluster\.db: .* is damaged: .*, not Pod default/p\b"
+    ) as it:
         open_store(tmp_path)
+    assert "6 of 7 objects are intact" in it.value.problem
+    assert "--salvage" in it.value.hint
 
 
 def test_a_file_that_was_cut_off_is_refused(tmp_path: Path) -> None:
@@ -312,7 +318,7 @@ def test_a_file_that_was_cut_off_is_refused(tmp_path: Path) -> None:
     path = tmp_path / FILE_NAME
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
 
-    with pytest.raises(InputError, match="cannot be opened: database disk image is malformed"):
+    with pytest.raises(InputError, match="database disk image is malformed"):
         open_store(tmp_path)
 
 
@@ -327,7 +333,7 @@ def test_a_journal_of_another_format_is_refused(tmp_path: Path) -> None:
     _, journal = open_store(tmp_path)
     journal.close()
     with sqlite3.connect(tmp_path / FILE_NAME) as connection:
-        connection.execute("UPDATE facts SET value=99 WHERE name='format'")
+        set_facts(connection, Facts(99, seed=0))
     connection.close()
 
     with pytest.raises(InputError, match="format 99"):
@@ -338,7 +344,7 @@ def test_a_kind_that_is_not_known_is_refused(tmp_path: Path) -> None:
     _, journal = open_store(tmp_path)
     journal.close()
     with sqlite3.connect(tmp_path / FILE_NAME) as connection:
-        connection.execute("INSERT INTO objects VALUES ('x/v1', 'Y', '', 'z', '{}', NULL)")
+        connection.execute(STORE, make_row(("x/v1", "Y", "", "z"), b"{}", None))
     connection.close()
 
     with pytest.raises(InputError, match="does not know: Y"):
@@ -350,6 +356,7 @@ import sys
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from stowplan.cluster.port import call_one
 from stowplan.apiserver.grouping import GroupedStore
 from stowplan.apiserver.journal import SqliteJournal
 from stowplan.apiserver.store import Store
@@ -367,7 +374,7 @@ def answered(pod):
 while True:
     with store.batch():
         for n in range(start, start + batch):
-            store.call(Create(POD, "default", make_pod(f"p{n}")), answered)
+            call_one(store, Create(POD, "default", make_pod(f"p{n}")), answered)
     start += batch
 """
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from stowplan.apiserver.store import Store
-from stowplan.cluster.port import ListOptions, Watch, WatchEvent, WatchHandlers
+from stowplan.cluster.port import ListOptions, Watch, WatchEvent, WatchHandlers, call_one
 from stowplan.errors import AlreadyExists, ApiError, Conflict, Gone, NotFound
 from stowplan.objects.api import Bind, Create, Delete, Patch, Request, Update
 from stowplan.objects.base import KubeObject
@@ -112,7 +112,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     def send(self, request: Request) -> Any:
         answers: list[Any] = []
-        self.store.call(request, answers.append)
+        call_one(self.store, request, answers.append)
         (answer,) = answers
         return answer
 

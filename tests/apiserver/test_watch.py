@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from stowplan.cluster.port import ListOptions, WatchEvent, WatchHandlers
+from stowplan.cluster.port import ListOptions, WatchEvent, WatchHandlers, call_one
 from stowplan.errors import ApiError, BadRequest, Gone, Timeout
 from stowplan.objects.api import Create
 from stowplan.objects.kinds import NAMESPACE, NODE, POD
@@ -277,7 +277,7 @@ def test_a_write_inside_a_handler_is_seen_by_all_in_one_order() -> None:
     def write_more(events: list[WatchEvent]) -> None:
         for event in events:
             if event.type == "ADDED" and event.object.name != "echo":
-                store.call(Create(POD, "default", make_pod("echo")), answered.append)
+                call_one(store, Create(POD, "default", make_pod("echo")), answered.append)
 
     first = Log(store)
     handlers = WatchHandlers(write_more, answered.append)
@@ -316,8 +316,8 @@ def test_a_batch_reaches_a_watcher_as_one() -> None:
 
     with store.batch():
         for n in range(3):
-            store.call(Create(POD, "default", make_pod(f"p{n}")), answered.append)
-        store.call(Create(POD, "default", make_pod("p0")), answered.append)
+            call_one(store, Create(POD, "default", make_pod(f"p{n}")), answered.append)
+        call_one(store, Create(POD, "default", make_pod("p0")), answered.append)
         assert (log.events, answered) == ([], [])
 
     assert log.batches == [3]
@@ -381,7 +381,7 @@ def test_a_receiver_of_an_answer_that_fails_harms_nobody_else(
         raise RuntimeError("boom")
 
     with caplog.at_level(logging.CRITICAL), store.batch():
-        store.call(Create(POD, "default", make_pod("p")), fail)
-        store.call(Create(POD, "default", make_pod("q")), answered.append)
+        call_one(store, Create(POD, "default", make_pod("p")), fail)
+        call_one(store, Create(POD, "default", make_pod("q")), answered.append)
 
     assert len(answered) == 1

@@ -19,6 +19,7 @@ from urllib.parse import parse_qs, urlsplit
 from stowplan.clock import VirtualClock
 from stowplan.cluster.client import KubernetesClient
 from stowplan.cluster.kubeconfig import Connection
+from stowplan.cluster.port import call_one
 from stowplan.objects.api import Request
 
 
@@ -235,5 +236,5 @@ async def talk(
 
 async def answer_to(client: KubernetesClient, request: Request) -> Any:
     answered: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-    client.call(request, answered.set_result)
+    call_one(client, request, answered.set_result)
     return await answered

@@ -13,7 +13,7 @@ import pytest
 
 from stowplan.cluster.client import CALLS_MAX, THROTTLED_TRIES, KubernetesClient
 from stowplan.cluster.informer import Informer
-from stowplan.cluster.port import ListOptions, ListResult, WatchEvent, WatchHandlers
+from stowplan.cluster.port import ListOptions, ListResult, WatchEvent, WatchHandlers, call_one
 from stowplan.errors import (
     AlreadyExists,
     ApiError,
@@ -324,7 +324,7 @@ async def test_there_are_so_many_connections_and_no_more() -> None:
     async with talk(silence) as (server, client):
         heard: list[Any] = []
         for _ in range(count):
-            client.call(BIND, heard.append)
+            call_one(client, BIND, heard.append)
         await server.has_seen(CALLS_MAX)
         assert (server.connections, heard) == (CALLS_MAX, [])
 
@@ -335,10 +335,10 @@ async def test_an_aborted_client_sends_nothing_and_tells_nobody() -> None:
     async with talk(*script) as (server, client), client_of(server) as somebody_else:
         heard: list[Any] = []
         for _ in range(CALLS_MAX + 1):
-            client.call(BIND, heard.append)
+            call_one(client, BIND, heard.append)
         await server.has_seen(CALLS_MAX)
         client.abort()
-        client.call(BIND, heard.append)
+        call_one(client, BIND, heard.append)
         server.cut()
         # By the time this one is answered, the others would have been sent.
         for _ in range(3):
@@ -352,7 +352,7 @@ async def test_a_call_that_waits_for_the_rate_limit_is_not_sent_once_aborted() -
     async with limited as (server, client), client_of(server) as somebody_else:
         await answer_to(client, BIND)
         heard: list[Any] = []
-        client.call(BIND, heard.append)
+        call_one(client, BIND, heard.append)
         client.abort()
         timers.clock.advance(10.0)
         for _ in range(3):
@@ -390,7 +390,7 @@ async def test_calls_that_time_out_leave_room_for_others() -> None:
     async with talk(*[silence] * CALLS_MAX, answers({}, 201), timers=timers) as (server, client):
         heard: list[Any] = []
         for _ in range(CALLS_MAX):
-            client.call(BIND, heard.append)
+            call_one(client, BIND, heard.append)
         await server.has_seen(CALLS_MAX)
         timers.clock.advance(30.0)
         assert [type(error) for error in heard] == [Unavailable] * CALLS_MAX

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from random import Random
 
 import pytest
@@ -10,7 +10,7 @@ import pytest
 from stowplan.apiserver.store import Store
 from stowplan.clock import VirtualClock
 from stowplan.cluster.leader_election import ElectionConfig, LeaderElector
-from stowplan.cluster.port import Answer, Get, Request
+from stowplan.cluster.port import AllDone, Get, Request
 from stowplan.errors import ApiError
 from stowplan.objects.coordination import Lease
 from stowplan.objects.kinds import LEASE
@@ -24,11 +24,11 @@ class Connection:
         self.cut = False
         self.silent = False
 
-    def call(self, request: Request, done: Callable[[Answer], None]) -> None:
+    def call(self, requests: Sequence[Request], done: AllDone) -> None:
         if self.cut:
-            done(ApiError("connection refused"))
+            done(0, [ApiError("connection refused")] * len(requests))
         elif not self.silent:
-            self._store.call(request, done)
+            self._store.call(requests, done)
 
     def list(self, *args: object) -> None:
         raise AssertionError

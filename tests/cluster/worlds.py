@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from stowplan.apiserver.store import Store
 from stowplan.cluster.port import (
-    Done,
+    AllDone,
     ListOptions,
     ListResult,
     Watch,
@@ -45,8 +45,8 @@ class UnreliableCluster:
         self.list_count = 0
         self.watch_count = 0
 
-    def call(self, request: Request, done: Done) -> None:
-        self.store.call(request, done)
+    def call(self, requests: Sequence[Request], done: AllDone) -> None:
+        self.store.call(requests, done)
 
     def list(
         self, kind: Kind, options: ListOptions, done: Callable[[ListResult | ApiError], None]

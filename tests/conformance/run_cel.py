@@ -15,7 +15,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from stowplan.cel import CompileError, Device, EvaluationError, Version, compile_expression
+from stowplan.cel import (
+    CompileError,
+    Device,
+    EvaluationError,
+    Expression,
+    Version,
+    compile_expression,
+)
 
 GOLDEN = Path(__file__).parent / "golden" / "dra"
 
@@ -57,7 +64,7 @@ def differences(expected: dict[str, Any], on: list[Device]) -> list[str]:
     if "compileError" in expected:
         return [f"expected {_first_line(expected['compileError'])}, got it compiled"]
     found = []
-    answers = [_answer(expression.matches, device) for device in on]
+    answers = [answer(expression, device) for device in on]
     for index, (wanted, (value, _)) in enumerate(zip(expected["results"], answers, strict=True)):
         if wanted != value or isinstance(wanted, bool) != isinstance(value, bool):
             found.append(f"device {index}: expected {wanted}, got {answers[index]}")
@@ -82,9 +89,10 @@ def _first_line(text: str) -> str:
     return text.partition("\n")[0]
 
 
-def _answer(matches: Any, device: Device) -> tuple[bool | str, str]:
+def answer(expression: Expression, device: Device) -> tuple[bool | str, str]:
+    """True, False or "error", and the error's message."""
     try:
-        return matches(device), ""
+        return expression.matches(device), ""
     except EvaluationError as error:
         return "error", str(error)
 

@@ -10,16 +10,23 @@ from typing import Any
 from stowplan.apiserver.kubelet import Kubelet
 from stowplan.apiserver.store import Store
 from stowplan.clock import VirtualClock
-from stowplan.cluster.port import Done, ListOptions, ListResult, Watch, WatchHandlers
+from stowplan.cluster.port import (
+    AllDone,
+    Done,
+    ListOptions,
+    ListResult,
+    Watch,
+    WatchHandlers,
+    call_one,
+    separately,
+)
 from stowplan.config import SchedulerConfig, load_config
-from stowplan.core.attempts import AttemptLog, Bound
-from stowplan.core.decision import Decision
+from stowplan.core.attempts import AttemptLog, AttemptObserver, Bound, Failed
 from stowplan.core.extender import CallExtender, ExtenderAnswer
 from stowplan.core.machine import Machine
 from stowplan.core.messages import Effect
 from stowplan.core.replay import Recording
 from stowplan.errors import ApiError, Conflict
-from stowplan.framework.status import Status
 from stowplan.objects.api import Bind, Delete, Patch, Request
 from stowplan.objects.base import Condition, KubeObject
 from stowplan.objects.coordination import Event
@@ -72,9 +79,13 @@ class Api:
         """Let what was held back arrive, in order."""
         self._holds.clear()
         while self.held:
-            self.store.call(*self.held.popleft())
+            call_one(self.store, *self.held.popleft())
 
-    def call(self, request: Request, done: Done) -> None:
+    def call(self, requests: Sequence[Request], done: AllDone) -> None:
+        for request, answered in separately(requests, done):
+            self.call_one(request, answered)
+
+    def call_one(self, request: Request, done: Done) -> None:
         if getattr(request, "kind", None) is not EVENT:
             self.requests.append(request)
         for fault in self._faults:
@@ -85,7 +96,7 @@ class Api:
         if any(matches(request) for matches in self._holds):
             self.held.append((request, done))
         else:
-            self.store.call(request, done)
+            call_one(self.store, request, done)
 
     def list(
         self, kind: Kind, options: ListOptions, done: Callable[[ListResult | ApiError], None]
@@ -98,7 +109,7 @@ class Api:
         return self.store.watch(kind, options, resource_version, handlers)
 
 
-class Notes:
+class Notes(AttemptObserver):
     """An observer that writes everything down."""
 
     def __init__(self) -> None:
@@ -110,23 +121,13 @@ class Notes:
     def begin(self, queued: QueuedPod, now_s: float) -> None:
         self.begun.append(queued.info.pod.metadata.name)
 
-    def decided(self, queued: QueuedPod, decision: Decision, now_s: float, seconds: float) -> None:
-        pass
-
     def bound(self, attempts: Sequence[Bound], now_s: float) -> None:
         self.ended += [
             (attempt.queued.info.pod.metadata.name, attempt.decision.node) for attempt in attempts
         ]
 
-    def failed(
-        self,
-        queued: QueuedPod,
-        decision: Decision,
-        status: Status,
-        now_s: float,
-        seconds: float,
-    ) -> None:
-        self.ended.append((queued.info.pod.metadata.name, status.message))
+    def failed(self, attempt: Failed, now_s: float) -> None:
+        self.ended.append((attempt.queued.info.pod.metadata.name, attempt.status.message))
 
     def plugin_error(self, plugin: str, point: str, cause: Exception) -> None:
         self.plugin_errors.append((plugin, point, cause))

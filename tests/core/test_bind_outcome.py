@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stowplan.cluster.port import Done
+from stowplan.cluster.port import Done, ignore_all
 from stowplan.core.bind_outcome import settle
 from stowplan.errors import ApiError, Conflict, NotFound, Timeout, TooManyRequests, Unavailable
 from stowplan.framework.effects import Sleep
@@ -55,7 +55,7 @@ def test_its_place_is_not_given_away_in_the_meantime() -> None:
 
     # It was only late.
     cluster.api.release()
-    cluster.store.call(request, lambda _: None)
+    cluster.store.call([request], ignore_all)
     cluster.run(30)
     assert cluster.node_of("web") == "node-1"
     assert cluster.node_of("other") == ""

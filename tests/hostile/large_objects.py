@@ -362,6 +362,20 @@ PODS: dict[str, Shape] = {
             )
         }
     ),
+    "host addresses": lambda n, k: Large(
+        {
+            "containers": _main(
+                ports=[
+                    {
+                        "containerPort": 80,
+                        "hostPort": 80 + k,
+                        "hostIP": f"10.0.{i // 250}.{i % 250}",
+                    }
+                    for i in range(n)
+                ]
+            )
+        }
+    ),
     "ports": lambda n, k: Large({"containers": _main(ports=[{"containerPort": 1}] * n)}),
     "requests": lambda n, k: Large(
         {

@@ -41,12 +41,12 @@ class Line(Api):
         self.held_kinds: set[str] = set()
         self._held_lists: list[Callable[[], None]] = []
 
-    def call(self, request: Request, done: Done) -> None:
+    def call_one(self, request: Request, done: Done) -> None:
         self._on_request(request)
         if self.down:
             done(Unavailable("the line is down"))
         else:
-            super().call(request, lambda answer: None if self.dropped else done(answer))
+            super().call_one(request, lambda answer: None if self.dropped else done(answer))
 
     def list(
         self, kind: Kind, options: ListOptions, done: Callable[[ListResult | ApiError], None]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from random import Random
 from typing import Any
 
@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from stowplan.clock import VirtualClock
-from stowplan.cluster.port import Create, Done, ListOptions, Patch
+from stowplan.cluster.port import AllDone, Create, Done, ListOptions, Patch, separately
 from stowplan.core.messages import RecordEvent
 from stowplan.errors import AlreadyExists, ApiError, Forbidden, NotFound, Unavailable
 from stowplan.objects.api import Request
@@ -38,11 +38,15 @@ class Sent:
 
     def __init__(self) -> None:
         self.requests: list[Any] = []
+        self.lists: list[int] = []
+        """How many requests came together."""
         self._open: list[Done] = []
 
-    def call(self, request: Request, done: Done) -> None:
-        self.requests.append(request)
-        self._open.append(done)
+    def call(self, requests: Sequence[Request], done: AllDone) -> None:
+        self.lists.append(len(requests))
+        for request, answered in separately(requests, done):
+            self.requests.append(request)
+            self._open.append(answered)
 
     def answer(self, answer: Any = None) -> None:
         """To everything that is open."""
@@ -54,26 +58,6 @@ class Sent:
         self._open.pop(0)(answer)
 
     list = watch = None  # type: ignore[assignment]
-
-
-class SentTogether(Sent):
-    """One that takes many requests as one."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.crowds: list[int] = []
-
-    def call_all(self, requests: Sequence[Request], done: Callable[[Sequence[Any]], None]) -> None:
-        self.crowds.append(len(requests))
-        answers: list[Any] = []
-
-        def hear(answer: Any) -> None:
-            answers.append(answer)
-            if len(answers) == len(requests):
-                done(answers)
-
-        for request in requests:
-            self.call(request, hear)
 
 
 class Recording:
@@ -462,24 +446,23 @@ def test_what_is_recorded_before_a_flush_happened_at_one_moment() -> None:
     assert times == ["20.500000Z", "20.500000Z", "22.500000Z"]
 
 
-def test_a_cluster_that_takes_many_as_one_gets_all_of_them() -> None:
-    sent = SentTogether()
-    recording, told = Recording(sent), []
+def test_as_many_as_are_free_are_sent_together() -> None:
+    recording, told = Recording(), []
     recording.recorder.on_empty = lambda: told.append(recording.recorder.pending)
-    for number in range(IN_FLIGHT_MAX + 1):
+    for number in range(IN_FLIGHT_MAX + 2):
         recording.record(pod(f"p{number}"))
-    recording.flush(pressed=True)
-    assert (sent.crowds, recording.recorder.pending) == ([IN_FLIGHT_MAX + 1], IN_FLIGHT_MAX + 1)
+    recording.flush()
+    assert recording.sent.lists == [IN_FLIGHT_MAX]
 
-    sent.answer()
+    recording.sent.answer()
 
-    names = [request.body.regarding.name for request in sent.requests]
-    assert names == [f"p{number}" for number in range(IN_FLIGHT_MAX + 1)], "in their order"
+    names = [request.body.regarding.name for request in recording.sent.requests]
+    assert names == [f"p{number}" for number in range(IN_FLIGHT_MAX + 2)], "in their order"
     assert told == [0]
 
 
 def test_of_many_each_has_its_own_answer() -> None:
-    sent = SentTogether()
+    sent = Sent()
     recording, about = Recording(sent), pod("web")
     recording.record(about)
     recording.record(about, reason="Scheduled")
@@ -489,7 +472,7 @@ def test_of_many_each_has_its_own_answer() -> None:
     for answer in (None, Unavailable("not heard"), NotFound("it is gone")):
         sent.answer_one(answer)
 
-    assert sent.crowds == [3, 1], "what is gone is made anew at once"
+    assert sent.lists == [3, 1], "what is gone is made anew at once"
     assert sent.requests[3].body.series.count == 2
     sent.answer()
     recording.clock.advance(1.25 * RETRY_S)
@@ -499,11 +482,11 @@ def test_of_many_each_has_its_own_answer() -> None:
 
 
 def test_nothing_is_sent_where_events_are_only_counted() -> None:
-    sent = SentTogether()
+    sent = Sent()
     recording, about = Recording(sent), pod("web")
     for _ in range(3):
         recording.record(about)
         recording.flush()
         sent.answer()
 
-    assert sent.crowds == [1, 1]
+    assert sent.lists == [1, 1]

@@ -8,13 +8,14 @@ but what was sent is still carried out.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any
 
 from stowplan.apiserver.store import Store
 from stowplan.clock import VirtualClock
 from stowplan.cluster.port import (
+    AllDone,
     Answer,
     Done,
     ListOptions,
@@ -22,6 +23,8 @@ from stowplan.cluster.port import (
     Watch,
     WatchEvent,
     WatchHandlers,
+    call_one,
+    separately,
 )
 from stowplan.errors import ApiError, Conflict, Gone, Timeout, TooManyRequests, Unavailable
 from stowplan.objects.api import Bind, Request
@@ -78,7 +81,11 @@ class Line:
 
     # -- calls ------------------------------------------------------------------------------
 
-    def call(self, request: Request, done: Done) -> None:
+    def call(self, requests: Sequence[Request], done: AllDone) -> None:
+        for request, answered in separately(requests, done):
+            self._call(request, answered)
+
+    def _call(self, request: Request, done: Done) -> None:
         self.on_sent(request)
         weather = self.weather
         if self.happens(weather.crash_at_call):
@@ -123,7 +130,7 @@ class Line:
 
     def _carry_out(self, request: Request, *, heard: bool) -> Answer:
         answers: list[Answer] = []
-        self.store.call(request, answers.append)
+        call_one(self.store, request, answers.append)
         answer = answers[0]
         self._note(request, answer, heard)
         self.on_carried_out(request, answer)

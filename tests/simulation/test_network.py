@@ -8,7 +8,14 @@ import pytest
 
 from stowplan.apiserver.store import Store
 from stowplan.clock import VirtualClock
-from stowplan.cluster.port import Answer, ListOptions, WatchEvent, WatchHandlers
+from stowplan.cluster.port import (
+    Answer,
+    ListOptions,
+    WatchEvent,
+    WatchHandlers,
+    call_one,
+    ignore_all,
+)
 from stowplan.errors import ApiError
 from stowplan.objects.api import Create, Delete
 from stowplan.objects.kinds import POD
@@ -28,7 +35,7 @@ def make_line(weather: Weather, seed: int = 0) -> Line:
 
 def create(line: Line, name: str) -> list[Answer]:
     answers: list[Answer] = []
-    line.call(Create(POD, "default", pod(name)), answers.append)
+    call_one(line, Create(POD, "default", pod(name)), answers.append)
     line.clock.run()
     return answers
 
@@ -62,7 +69,7 @@ def test_every_call_is_answered_once_whatever_the_weather() -> None:
 def test_nothing_arrives_at_a_process_that_has_ended() -> None:
     line = make_line(Weather())
     answers: list[Answer] = []
-    line.call(Create(POD, "default", pod("web")), answers.append)
+    call_one(line, Create(POD, "default", pod("web")), answers.append)
     line.cut()
     line.clock.run()
     assert (answers, names(line)) == ([], ["web"])
@@ -81,7 +88,7 @@ def test_a_watch_keeps_the_order_of_its_events(seed: int) -> None:
     line.clock.advance(10.0)
     for number in range(20):
         create(line, f"pod-{number}")
-        line.call(Delete(POD, "default", f"pod-{number}"), lambda answer: None)
+        line.call([Delete(POD, "default", f"pod-{number}")], ignore_all)
     line.clock.run()
     assert len(seen) == 40
     assert seen == sorted(seen, key=int)

@@ -10,12 +10,13 @@ from typing import Any
 
 import msgspec
 
-from stowplan.apiserver import answers
+from stowplan.apiserver import answers, wire_schema
+from stowplan.apiserver.conforming import Malformed, conform
 from stowplan.apiserver.updates import WITHOUT_STATUS
 from stowplan.apiserver.validation import template_labels
 from stowplan.apiserver.watches import Rest
 from stowplan.errors import BadRequest
-from stowplan.objects.base import ObjectMeta
+from stowplan.objects.base import KubeObject, ObjectMeta
 from stowplan.objects.kinds import (
     CSI_DRIVER,
     CSI_NODE,
@@ -29,6 +30,8 @@ from stowplan.objects.kinds import (
 )
 
 SHARED_MAX = 1024
+
+_NO_KIND = Kind("", "", "", "", False, KubeObject)
 
 _SYSTEM_METADATA = (
     "uid",
@@ -67,6 +70,17 @@ def check_body(kind: Kind, body: Any) -> None:
             raise BadRequest(
                 f"the object provided is unrecognized: {field} is {found!r}, not {wanted!r}"
             )
+
+
+def conformed(kind: Kind, patched: dict[str, Any]) -> dict[str, Any]:
+    """What a patch made of an object, with nothing in it that the kind does not have."""
+    message = wire_schema.message_of(kind.api_version, kind.name)
+    assert message is not None, f"{kind} is stored and not described"
+    try:
+        return conform(patched, message)
+    except Malformed as error:
+        problem = answers.invalid("patch", "{…}", str(error))
+        raise answers.InvalidObject(_NO_KIND, "", [problem]) from None
 
 
 def clean_body(kind: Kind, body: dict[str, Any]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ when somebody reads it over the API (`Store.view`).  Mirrors `pkg/apis/*/v1/defa
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable
 from typing import Any
 
@@ -53,7 +54,10 @@ def _fill(data: Data, **defaults: Any) -> None:
 
 
 def _pod(data: Data) -> None:
-    _pod_spec(_child(data, "spec"))
+    spec = _child(data, "spec")
+    _pod_spec(spec)
+    # Not in templates: only of a pod itself.
+    _fill(spec, enableServiceLinks=True)
 
 
 def _pod_spec(spec: Data) -> None:
@@ -64,7 +68,6 @@ def _pod_spec(spec: Data) -> None:
         dnsPolicy="ClusterFirst",
         securityContext={},
         schedulerName="default-scheduler",
-        enableServiceLinks=True,
     )
     for field in ("containers", "initContainers", "ephemeralContainers"):
         for container in _each(spec, field):
@@ -188,7 +191,21 @@ def _namespace(data: Data) -> None:
 
 
 def _persistent_volume(data: Data) -> None:
-    _fill(_child(data, "spec"), persistentVolumeReclaimPolicy="Retain")
+    spec = _child(data, "spec")
+    _fill(spec, persistentVolumeReclaimPolicy="Retain")
+    if isinstance(spec.get("hostPath"), dict):
+        _fill(_child(spec, "hostPath"), type="")
+    since = _child(data, "metadata").get("creationTimestamp")
+    if since is not None:
+        _fill(_child(data, "status"), lastPhaseTransitionTime=since)
+
+
+def _secret(data: Data) -> None:
+    _fill(data, type="Opaque")
+    plain = data.pop("stringData", None)
+    if isinstance(plain, dict):
+        encoded = {key: base64.b64encode(text.encode()).decode() for key, text in plain.items()}
+        data["data"] = {**(data.get("data") or {}), **encoded}
 
 
 def _storage_class(data: Data) -> None:
@@ -221,6 +238,7 @@ _FILLERS: dict[str, Callable[[Data], None]] = {
     "Service": _service,
     "Namespace": _namespace,
     "PersistentVolume": _persistent_volume,
+    "Secret": _secret,
     "StorageClass": _storage_class,
     "CSIDriver": _csi_driver,
     "PriorityClass": _priority_class,

@@ -4,20 +4,27 @@ A journal waits for the disk at every commit, so one commit must carry many writ
 the process writes through here: the scheduler, the controllers and the kubelet by the port
 (`call`), HTTP requests by `submit`.  A write waits until the loop comes round, the group is
 committed as one batch of the store, and only then is anybody answered.  Requests of one type that
-follow each other, such as a scheduler's bindings, are carried out together.
+follow each other, such as the bindings of a scheduler, are carried out together.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import groupby
-from operator import itemgetter
 from typing import Any
 
 from stowplan.apiserver.store import Store
-from stowplan.cluster.port import Answer, Done, ListOptions, ListResult, Watch, WatchHandlers
+from stowplan.cluster.port import (
+    AllDone,
+    Answer,
+    ListOptions,
+    ListResult,
+    Watch,
+    WatchHandlers,
+    separately,
+)
 from stowplan.errors import ApiError, Unavailable
 from stowplan.objects.api import Request
 from stowplan.objects.kinds import Kind
@@ -32,8 +39,6 @@ It must not read from the store: that would commit what the group has so far."""
 Tell = Callable[[Any], None]
 """Gets what the act returned, or the error, once it is durable."""
 
-_first: Callable[[tuple[Act | Request, Tell]], Act | Request] = itemgetter(0)
-
 GROUP_MAX = 1024
 """Writes in one commit; more wait for the next turn, so that readers get theirs."""
 
@@ -47,8 +52,8 @@ class GroupedStore:
         self._waiting: list[tuple[Act | Request, Tell]] = []
         self._turn_asked = False
 
-    def call(self, request: Request, done: Done) -> None:
-        self._wait(request, done)
+    def call(self, requests: Sequence[Request], done: AllDone) -> None:
+        self._wait(separately(requests, done))
 
     def list(
         self, kind: Kind, options: ListOptions, done: Callable[[ListResult | ApiError], None]
@@ -61,10 +66,10 @@ class GroupedStore:
         return self.store.watch(kind, options, resource_version, handlers)
 
     def submit(self, act: Act, tell: Tell) -> None:
-        self._wait(act, tell)
+        self._wait([(act, tell)])
 
-    def _wait(self, what: Act | Request, tell: Tell) -> None:
-        self._waiting.append((what, tell))
+    def _wait(self, writes: Iterable[tuple[Act | Request, Tell]]) -> None:
+        self._waiting.extend(writes)
         if not self._turn_asked:
             self._turn_asked = True
             self._call_soon(self.commit)
@@ -75,23 +80,28 @@ class GroupedStore:
         self._turn_asked = bool(self._waiting)
         if self._turn_asked:
             self._call_soon(self.commit)
-        answers: list[Any] = []
         try:
             with self.store.batch():
-                for _, alike in groupby(map(_first, group), type):
-                    answers += self._carry_out([*alike])
-        except Unavailable as error:
-            # Nothing of the group is on the disk, so nothing of it may be acknowledged.
-            answers = [error] * len(group)
-        for (_, tell), answer in zip(group, answers, strict=True):
-            _tell(tell, answer)
+                for _, alike in groupby(group, _type):
+                    self._carry_out([*alike])
+        except Unavailable:
+            log.debug("nothing of the group is on the disk, as everybody was told")
 
-    def _carry_out(self, run: Sequence[Any]) -> Sequence[Any]:
-        """The answers to requests of one type, or to acts."""
-        if not isinstance(run[0], Request):
-            return [_outcome(act) for act in run]
-        answers = _outcome(partial(self.store.execute_all, run))
-        return [answers] * len(run) if isinstance(answers, ApiError) else answers
+    def _carry_out(self, run: Sequence[tuple[Any, Tell]]) -> None:
+        """Requests of one type, or acts."""
+        if not isinstance(run[0][0], Request):
+            for act, tell in run:
+                answer = _outcome(act)
+                self.store.answer_later(partial(_tell, tell, answer))
+            return
+        try:
+            self.store.call([request for request, _ in run], partial(_tell_each, run))
+        except Exception as error:
+            _tell_each(run, 0, [_broken(error)] * len(run))
+
+
+def _type(write: tuple[Act | Request, Tell]) -> type:
+    return type(write[0])
 
 
 def _outcome(act: Act) -> Any:
@@ -100,13 +110,22 @@ def _outcome(act: Act) -> Any:
     except ApiError as error:
         return error
     except Exception as error:
-        # What is broken must not take the rest of its group with it.
-        log.exception("a write failed")
-        return ApiError(f"Internal error occurred: {type(error).__name__}: {error}")
+        return _broken(error)
 
 
-def _tell(tell: Tell, answer: Answer) -> None:
-    try:
-        tell(answer)
-    except Exception:
-        log.exception("the receiver of an answer failed")
+def _tell_each(run: Sequence[tuple[Any, Tell]], first: int, answers: Sequence[Answer]) -> None:
+    for (_, tell), answer in zip(run[first:], answers, strict=True):
+        try:
+            tell(answer)
+        except Exception:
+            log.exception("the receiver of an answer failed")
+
+
+def _tell(tell: Tell, answer: Any, error: ApiError | None) -> None:
+    tell(answer if error is None else error)
+
+
+def _broken(error: Exception) -> ApiError:
+    """What is broken must not take the rest of its group with it."""
+    log.error("a write failed", exc_info=error)
+    return ApiError(f"Internal error occurred: {type(error).__name__}: {error}")

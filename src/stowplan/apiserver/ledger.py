@@ -1,10 +1,10 @@
 """The objects themselves, one version number for all of them, and the order of their changes.
 
 A write takes the next version, goes into the journal if there is one, and only then becomes
-known: to the history, to the watchers, and to whoever asked for it.  Writes inside `batch` share
-one journal transaction; their answers and events come after it, the events kind by kind.  A
-journal that cannot be written undoes what it did not keep, and the ledger refuses every later
-write.
+known: to the history, to the watchers, and to whoever asked for it.  Every write is part of a
+`batch`, which is one journal transaction; answers and events come after it, the events kind by
+kind.  A journal that cannot be written undoes what it did not keep, and the ledger refuses every
+later write.
 
 Knows nothing of what the objects mean: that is `store`, its only user.
 """
@@ -15,8 +15,9 @@ import logging
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Protocol
 
+from stowplan.apiserver.answers import internal
 from stowplan.apiserver.owners import OwnerIndex, Owners, Ref
 from stowplan.apiserver.selectors import Predicate
 from stowplan.apiserver.stored_kinds import STORED_KINDS
@@ -68,6 +69,10 @@ class Table:
         for namespace, names in self.objects.items():
             other.objects[namespace] = names.copy()
         return other
+
+    def clear(self) -> None:
+        self.objects.clear()
+        self.rests.clear()
 
     def find(self, namespace: str, name: str) -> KubeObject | None:
         return self.objects.get(namespace, NOBODY).get(name)
@@ -128,12 +133,10 @@ class Ledger:
         """Why no write is taken any more."""
         self.depth = 0
         """How many batches are open, one inside the other."""
-        self._direct = journal is None
-        """Writes become known at once: no journal, and no batch is open."""
         self._rehearsing = False
         self._pending: _Pending = defaultdict(list)
-        self.answers: list[tuple[Callable[[Any], None], Any]] = []
-        """To be given when the open batch is committed, or else the error."""
+        self.answers: list[Callable[[ApiError | None], None]] = []
+        """Whom to tell when the open batch is committed, or why it could not be."""
         self._unanswered = False
         """Something in this batch was written by a caller that has no answer to wait for."""
         self._lost: Unavailable | None = None
@@ -150,6 +153,12 @@ class Ledger:
         other.tables = {struct: table.fork() for struct, table in self.tables.items()}
         other._old = self._old
         return other
+
+    def clear(self) -> None:
+        """Let go of all objects: for a store that is closed."""
+        self.owners = OwnerIndex()
+        for table in self.tables.values():
+            table.clear()
 
     def next_version(self) -> str:
         """The version of the next write; raises once writes are refused."""
@@ -169,7 +178,7 @@ class Ledger:
     def write(
         self, table: Table, type_: str, old: KubeObject | None, new: KubeObject, rest: Rest
     ) -> None:
-        """Commit one change.  `new` carries `next_version`; a deleted object its last state."""
+        """Change one object.  `new` carries `next_version`; a deleted object its last state."""
         meta = new.metadata
         text = meta.resource_version
         assert text == self._next, f"{table.kind} {new.key} has version {text}, not {self._next}"
@@ -189,20 +198,12 @@ class Ledger:
         if before is not after:
             self.owners.move(Ref(table.kind, meta.namespace, meta.name), before, after)
         change = Change(type_, new, text, version, rest, old, old_rest)
-        if self._direct:
-            hub = table.hub
-            hub.record(change)
-            if hub.watchers:
-                self._publish(hub, [change])
-        else:
-            self._pending[table].append(change)
-            if self.depth == 0:
-                self._flush()
+        self._pending[table].append(change)
 
     def write_all(
         self, table: Table, type_: str, pairs: Iterable[tuple[KubeObject | None, KubeObject]]
     ) -> None:
-        """Commit changes of one type that leave owners and rests alone: (before, after).
+        """Make changes of one type that leave owners and rests alone: (before, after).
 
         They carry the next versions, in a row.  Objects that are new, or go, have no owners.
         """
@@ -220,28 +221,23 @@ class Ledger:
         self.version = version
         if changes:
             self._pending[table] += changes
-            if self.depth == 0:
-                self._flush()
 
     @contextmanager
     def batch(self) -> Iterator[None]:
         """Commit the writes inside together; answers and events follow at the end."""
         self.depth += 1
-        self._direct = False
         try:
             yield
         finally:
             self.depth -= 1
             if self.depth == 0:
-                self._direct = self._journal is None
                 self._end_batch()
 
     @contextmanager
     def rehearse(self) -> Iterator[None]:
         """Undo the writes inside when it ends, before anybody hears of them."""
         self.settle()
-        direct, unanswered = self._direct, self._unanswered
-        self._direct = False
+        unanswered = self._unanswered
         self._rehearsing = True
         self.depth += 1
         try:
@@ -249,7 +245,7 @@ class Ledger:
         finally:
             self.depth -= 1
             self._rehearsing = False
-            self._direct, self._unanswered = direct, unanswered
+            self._unanswered = unanswered
             pending, self._pending = self._pending, defaultdict(list)
             self._undo(pending)
 
@@ -266,8 +262,8 @@ class Ledger:
                 raise
 
     def note_unanswered(self) -> None:
-        if self.depth:
-            self._unanswered = True
+        """Whoever writes now hears of a failure from the batch itself."""
+        self._unanswered = True
 
     def settle(self) -> None:
         """Commit what an open batch has so far: a reader must not see what could be undone."""
@@ -292,13 +288,13 @@ class Ledger:
             if self.refusal is None:
                 log.error("%s: %s", error.where, error.message)
             self.refusal = error
-            _tell([(done, error) for done, _ in answers])
+            _tell(answers, error)
             raise
         for table, changes in pending.items():
             table.hub.record_all(changes)
         for table, changes in pending.items():
             self._publish(table.hub, changes)
-        _tell(answers)
+        _tell(answers, None)
 
     def _undo(self, pending: _Pending) -> None:
         for table, changes in pending.items():
@@ -372,11 +368,9 @@ class Ledger:
             things = table.select(namespace, watcher.predicate)
             return [_added(thing, table) for thing in things], []
         if not version.isdecimal():
-            raise ApiError(
-                f'Invalid value: "{version}": strconv.ParseUint: parsing "{version}": '
-                "invalid syntax",
-                code=400,
-                reason="BadRequest",
+            raise internal(
+                f'resourceVersion: Invalid value: "{version}": strconv.ParseUint: parsing '
+                f'"{version}": invalid syntax'
             )
         number = int(version)
         if number > self.version:
@@ -395,11 +389,11 @@ def names_in(
     return table.objects.get(namespace, NOBODY)
 
 
-def _tell(answers: list[tuple[Callable[[Any], None], Any]]) -> None:
+def _tell(answers: list[Callable[[ApiError | None], None]], error: ApiError | None) -> None:
     """Answer everybody: if one fails, the others still hear."""
-    for done, answer in answers:
+    for tell in answers:
         try:
-            done(answer)
+            tell(error)
         except Exception:
             log.exception("the receiver of an answer failed")
 

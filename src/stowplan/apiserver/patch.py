@@ -224,7 +224,10 @@ def _apply_operation(document: list[Any], operation: dict[str, Any]) -> None:
     elif op == "remove":
         _remove(document, path)
     elif op == "replace":
-        owner, key = _locate(document, path, op)
+        # As upstream's library does it, a missing member is replaced as well.
+        owner, key = _owner(document, path, op)
+        if isinstance(owner, list) and owner is not document:
+            key = _index(key, len(owner) - 1, path, op)
         owner[key] = deepcopy(_value(operation))
     elif op == "move":
         source = _source(operation)

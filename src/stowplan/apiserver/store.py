@@ -1,6 +1,6 @@
 """The embedded cluster: an API server in memory, which answers at once.
 
-`Store` implements the port of `cluster.port`.  Everything is synchronous; an answer is there
+`Store` implements the port of `cluster.port`.  Everything is synchronous; the answers are there
 before `call` returns, or, inside `batch`, when the batch ends.  Time comes from the clock it is
 given, uids and generated names from the version counter: a run repeats exactly.
 
@@ -25,7 +25,7 @@ from stowplan.apiserver.selectors import predicate
 from stowplan.apiserver.watches import HISTORY_MAX, Change, Rest, Seen, Watcher
 from stowplan.apiserver.writes import Writer, one_by_one, view
 from stowplan.clock import Clock
-from stowplan.cluster.port import Answer, Done, ListOptions, ListResult, Watch, WatchHandlers
+from stowplan.cluster.port import AllDone, Answer, ListOptions, ListResult, Watch, WatchHandlers
 from stowplan.errors import ApiError
 from stowplan.objects.api import Bind, Create, Delete, Get, Patch, Request, Update
 from stowplan.objects.base import KubeObject
@@ -57,15 +57,7 @@ class Store:
             clock, seed, journal, history_max=history_max, create_namespaces=create_namespaces
         )
         self._ledger = self._writer.ledger
-        self._handlers: dict[type, Callable[[Any], KubeObject | None]] = {
-            Get: self._get,
-            Create: self._writer.create,
-            Update: self._writer.update,
-            Patch: self._writer.patch,
-            Delete: self._writer.delete,
-            Bind: self._writer.binder.bind,
-        }
-        self._bulk_handlers: dict[type, Callable[[Any], Sequence[Answer]]] = {
+        self._handlers: dict[type, Callable[[Any], Sequence[Answer]]] = {
             Get: partial(one_by_one, self._get),
             Create: self._writer.create_all,
             Update: partial(one_by_one, self._writer.update),
@@ -73,7 +65,7 @@ class Store:
             Delete: self._writer.delete_all,
             Bind: self._writer.binder.bind_all,
         }
-        """For many requests of one type."""
+        """For requests of one type: an answer to each."""
 
     @property
     def resource_version(self) -> str:
@@ -99,29 +91,13 @@ class Store:
 
     # The port.
 
-    def call(self, request: Request, done: Done) -> None:
-        answer: Answer
-        try:
-            answer = self._handlers[type(request)](request)
-        except ApiError as error:
-            answer = error
-        ledger = self._ledger
-        if ledger.depth:
-            ledger.answers.append((done, answer))
-        else:
-            done(answer)
-
-    def call_all(
-        self, requests: Sequence[Request], done: Callable[[Sequence[Answer]], None]
-    ) -> None:
-        ledger = self._ledger
-        answers: list[Answer] = []
+    def call(self, requests: Sequence[Request], done: AllDone) -> None:
+        ledger, first = self._ledger, 0
         with ledger.batch():
             for type_, alike in groupby(requests, type):
-                run = [*alike]
-                told = self._bulk_handlers[type_](run)
-                ledger.answers.append((partial(_hear_all, answers, len(run)), told))
-            ledger.answers.append((lambda _: done(answers), None))
+                told = self._handlers[type_]([*alike])
+                ledger.answers.append(partial(_tell, done, first, told))
+                first += len(told)
 
     def list(
         self, kind: Kind, options: ListOptions, done: Callable[[ListResult | ApiError], None]
@@ -150,13 +126,12 @@ class Store:
 
     def execute(self, request: Request) -> KubeObject | None:
         """The answer as a value, or raised.  Inside a batch it is not durable before the end."""
-        self._ledger.note_unanswered()
-        return self._handlers[type(request)](request)
-
-    def execute_all(self, requests: Sequence[Request]) -> Sequence[Answer]:
-        """As `execute`, for requests of one type: the answers, the errors included."""
-        self._ledger.note_unanswered()
-        return self._bulk_handlers[type(requests[0])](requests)
+        with self._ledger.batch():
+            self._ledger.note_unanswered()
+            (answer,) = self._handlers[type(request)]([request])
+        if isinstance(answer, ApiError):
+            raise answer
+        return answer
 
     def execute_whole(self, request: Request) -> tuple[KubeObject | None, Rest]:
         """As `execute`, with the rest of the object beside it."""
@@ -174,19 +149,27 @@ class Store:
         """Commit the writes inside as one; answers and events come when it ends."""
         return self._ledger.batch()
 
+    def answer_later(self, tell: Callable[[ApiError | None], None]) -> None:
+        """Have somebody told when the open batch is committed, or why it could not be."""
+        self._ledger.answers.append(tell)
+
     def delete(self, request: Delete, *, propagation: str) -> KubeObject:
         """Delete with a word on the dependants: Background, Foreground or Orphan."""
-        self._ledger.note_unanswered()
-        return self._writer.delete(request, propagation)
+        with self._ledger.batch():
+            self._ledger.note_unanswered()
+            return self._writer.delete(request, propagation)
 
     def put(self, thing: KubeObject, rest: Rest = None) -> KubeObject:
         """Store an object as it is, unchecked, status and all: to load a saved cluster."""
-        self._ledger.note_unanswered()
-        return self._writer.put(thing, rest)
+        with self._ledger.batch():
+            self._ledger.note_unanswered()
+            return self._writer.put(thing, rest)
 
     def collect_garbage(self) -> None:
         """Delete what has lost its owners, however that came about."""
-        self._writer.collect_garbage()
+        with self._ledger.batch():
+            self._ledger.note_unanswered()
+            self._writer.collect_garbage()
 
     def send_bookmarks(self) -> None:
         """Tell all watchers how far they are, so that a quiet watch can resume from here."""
@@ -199,6 +182,11 @@ class Store:
         for table in self._ledger.tables.values():
             for watcher in [*table.hub.watchers]:
                 table.hub.end(watcher, None)
+
+    def close(self) -> None:
+        """End every watch and let go of all objects; nothing can be asked any more."""
+        self.end_watches()
+        self._ledger.clear()
 
     def compact(self) -> None:
         """Forget the history: a watch from any version but the latest is Gone."""
@@ -276,9 +264,9 @@ class Store:
         return items, str(self._ledger.version)
 
 
-def _hear_all(answers: list[Answer], count: int, outcome: Sequence[Answer] | ApiError) -> None:
-    """Take the answers to so many requests, which may be one refusal of all of them."""
-    answers.extend([outcome] * count if isinstance(outcome, ApiError) else outcome)
+def _tell(done: AllDone, first: int, answers: Sequence[Answer], error: ApiError | None) -> None:
+    """Give these answers, or the reason why nothing came of any of them."""
+    done(first, answers if error is None else [error] * len(answers))
 
 
 def _first_writer(
@@ -303,5 +291,7 @@ def _first_writer(
             for thing in first_objects():
                 writer.create(Create(KIND_BY_STRUCT[type(thing)], "", thing))
     else:
-        writer.resume()
+        with ledger.batch():
+            ledger.note_unanswered()
+            writer.resume()
     return writer

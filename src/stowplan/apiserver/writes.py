@@ -22,6 +22,7 @@ from stowplan.apiserver.bodies import (
     check_body,
     check_identity,
     clean_body,
+    conformed,
     with_job_selector,
 )
 from stowplan.apiserver.bootstrap import IMMORTAL_NAMESPACES
@@ -45,6 +46,7 @@ from stowplan.apiserver.pod_update import validate_pod_update
 from stowplan.apiserver.pod_validation import validate_spec, validate_template
 from stowplan.apiserver.pod_writes import merge_status, status_patch
 from stowplan.apiserver.retention import EventRetention
+from stowplan.apiserver.rules import validate_data, validate_immutable
 from stowplan.apiserver.updates import merge_update
 from stowplan.apiserver.validation import (
     VALIDATED,
@@ -158,21 +160,18 @@ class Writer:
     def _create(self, request: Create, now: str) -> KubeObject:
         kind, thing, rest = request.kind, request.body, None
         struct, ledger = kind.struct, self.ledger
+        problems: list[answers.Problem] = []
         if self._create_namespaces and kind.namespaced:
             self._make_namespace(request.namespace)
         if not isinstance(thing, struct) or kind is JOB:
-            thing, rest = self._from_data(kind, thing)
+            thing, rest, problems = self._from_data(kind, thing)
         version = ledger.next_version()
-        meta = thing.metadata
-        if meta.resource_version:
-            raise BadRequest("resourceVersion should not be set on objects to be created")
+        meta, wanted = thing.metadata, thing.metadata.resource_version
         namespace = self._namespace(kind, request.namespace, meta) if kind.namespaced else ""
         name, table = meta.name, ledger.tables[struct]
         names = table.objects.get(namespace, NOBODY)
         if not name:
             name = self._generate_name(kind, names, meta.generate_name)
-        elif name in names:
-            raise answers.already_exists(kind, name)
         if meta.deletion_timestamp is not None or meta.deletion_grace_period_seconds is not None:
             meta = replace(meta, deletion_timestamp=None, deletion_grace_period_seconds=None)
         meta = replace(
@@ -184,15 +183,18 @@ class Writer:
             generation=1 if struct in _WITH_GENERATION else 0,
             creation_timestamp=now,
         )
-        if problems := validate_meta(kind, meta):
+        meta_problems = validate_meta(kind, meta)
+        try:
+            new = self._prepare(kind, thing, meta)
+            problems = [*meta_problems, *problems]
+        except answers.InvalidObject as error:
+            problems = [*meta_problems, *error.causes, *problems]
+        if problems:
             raise answers.InvalidObject(kind, name, problems)
-        new: KubeObject
-        if isinstance(thing, Pod):
-            new = self._admission.admit_pod(thing.spec, meta)
-        else:
-            new = replace(thing, api_version=kind.api_version, kind=kind.name, metadata=meta)
-            if struct in _PREPARED:
-                new = self._prepare(kind, new)
+        if wanted.isdecimal() and int(wanted):
+            raise answers.internal("resourceVersion should not be set on objects to be created")
+        if name in names:
+            raise answers.already_exists(kind, name)
         ledger.write(table, "ADDED", None, new, rest)
         if kind is EVENT:
             for old in self._events.keep(meta, self._identity.now_s()):
@@ -201,7 +203,7 @@ class Writer:
             self._admission.forget()
         return new
 
-    def _from_data(self, kind: Kind, body: Any) -> tuple[KubeObject, Rest]:
+    def _from_data(self, kind: Kind, body: Any) -> tuple[KubeObject, Rest, list[answers.Problem]]:
         if isinstance(body, kind.struct):
             body = join(body, None)
         check_body(kind, body)
@@ -210,11 +212,17 @@ class Writer:
             # Its selector is made from its uid, in the pod template, which is JSON data.
             uid = self._identity.uid(self.ledger.next_version())
             data = with_job_selector(data, uid)
-        thing, rest = self._split(kind, with_defaults(kind, data))
-        return thing, self._rests.of(rest)
+        data = with_defaults(kind, data)
+        thing, rest = self._split(kind, data)
+        return thing, self._rests.of(rest), validate_data(kind.name, data)
 
-    def _prepare(self, kind: Kind, new: KubeObject) -> KubeObject:
-        """The object, of any kind but Pod, as it will be stored."""
+    def _prepare(self, kind: Kind, thing: KubeObject, meta: ObjectMeta) -> KubeObject:
+        """The object as it will be stored."""
+        if isinstance(thing, Pod):
+            return self._admission.admit_pod(thing.spec, meta)
+        new = replace(thing, api_version=kind.api_version, kind=kind.name, metadata=meta)
+        if kind.struct not in _PREPARED:
+            return new
         new = self._admission.admit_object(kind, default_object(new, creating=True))
         if problems := _object_problems(kind, new):
             raise answers.InvalidObject(kind, new.name, problems)
@@ -282,7 +290,8 @@ class Writer:
             if status is not None:
                 return self._write_status(old, status)
         current = view(table.kind, old, table.rest(old.namespace, old.name))
-        body = apply_patch(request.patch_type, table.kind.name, current, request.body)
+        patched = apply_patch(request.patch_type, table.kind.name, current, request.body)
+        body = conformed(table.kind, patched)
         return self._replace(table, old, current, body, request.subresource)
 
     def patch_all(self, requests: Sequence[Patch]) -> Sequence[Answer]:
@@ -344,14 +353,16 @@ class Writer:
         views: tuple[dict[str, Any], dict[str, Any]],
         subresource: str,
     ) -> None:
+        before, after = views
         problems = validate_meta(kind, new.metadata)
         problems += validate_finalizers(new.metadata, old.metadata)
         if subresource != "status":
+            problems += validate_data(kind.name, after)
+            problems += validate_immutable(kind.name, after, before)
             if isinstance(new, Pod):
                 problems += validate_spec(new.spec)
                 if subresource == "":
-                    before, after = views[0].get("spec", {}), views[1].get("spec", {})
-                    problems += validate_pod_update(after, before)
+                    problems += validate_pod_update(after.get("spec", {}), before.get("spec", {}))
             else:
                 problems += _object_problems(kind, new)
                 problems += validate_object_update(kind, new, old)

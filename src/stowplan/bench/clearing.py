@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from stowplan.bench.stage import POLL_S, WORKERS_MAX, Stage, Steps
 from stowplan.cluster.port import Answer
@@ -61,8 +62,7 @@ class Clearing:
                 self._progress(f"removing what was created, {len(requests) - start:,} left", 0, 0)
             answers: list[Answer] = []
             some = requests[start : start + WORKERS_MAX]
-            for request in some:
-                self._stage.cluster.call(request, answers.append)
+            self._stage.cluster.call(some, partial(_note, answers))
             while len(answers) < len(some):
                 yield POLL_S
             self._problems += [
@@ -70,6 +70,10 @@ class Clearing:
                 for answer in answers
                 if isinstance(answer, ApiError) and answer.code != _NOT_FOUND
             ]
+
+
+def _note(answers: list[Answer], first: int, told: Sequence[Answer]) -> None:
+    answers += told
 
 
 def _finalized(namespace: str) -> Update:

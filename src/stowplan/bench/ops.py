@@ -38,6 +38,7 @@ from stowplan.bench.opcodes import (
 )
 from stowplan.bench.pod_ops import create_pods, start_measuring, stop_measuring
 from stowplan.bench.stage import Stage, Steps
+from stowplan.cluster.port import call_one, ignore_all
 from stowplan.config import Duration
 from stowplan.errors import AlreadyExists, ApiError, InputError
 from stowplan.objects.api import Create, Delete, Update
@@ -184,19 +185,15 @@ def _delete(stage: Stage, pods: list[Pod], per_second: int) -> Steps[None]:
 
 
 def _paced(stage: Stage, requests: list[Any], per_second: int) -> Steps[None]:
-    """So many in a second; what is late is made up for."""
+    """So many in a second; what is late is made up for, what fails is let go."""
     started_s = stage.clock.now()
     for number, request in enumerate(requests):
         while not stage.ended and stage.clock.now() < started_s + number / per_second:
             yield max(0.0, started_s + number / per_second - stage.clock.now())
         if stage.ended:
             return
-        stage.cluster.call(request, _ignore)
+        stage.cluster.call([request], ignore_all)
     yield 0.0
-
-
-def _ignore(answer: Any) -> None:
-    """In the background a failure is no reason to stop: what is gone is gone."""
 
 
 # -- objects of any kind --------------------------------------------------------------------
@@ -231,8 +228,7 @@ def _recreate(act: Act, op: Churn, namespace: str) -> Steps[None]:
             number += 1
             yield pause_s
         for undo in created:
-            for delete in undo:
-                act.stage.cluster.call(delete, _ignore)
+            act.stage.cluster.call(undo, ignore_all)
             yield pause_s
 
 
@@ -246,7 +242,7 @@ def _create_each(act: Act, op: Churn, namespace: str, number: int, undo: list[De
     for path in op.template_paths:
         kind, body = act.make.thing(path, number, max(1, op.number))
         request = Create(kind, namespace if kind.namespaced else "", body)
-        act.stage.cluster.call(request, partial(note, kind))
+        call_one(act.stage.cluster, request, partial(note, kind))
 
 
 def _create_any(act: Act, op: CreateAny) -> Steps[None]:

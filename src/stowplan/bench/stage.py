@@ -16,7 +16,7 @@ from random import Random
 from typing import Any, Protocol, TypeVar
 
 from stowplan.clock import Clock
-from stowplan.cluster.port import Answer, Cluster, ListOptions, ListResult, WatchEvent
+from stowplan.cluster.port import Answer, Cluster, ListOptions, ListResult, WatchEvent, call_one
 from stowplan.cluster.reflector import CallLater, Reflector
 from stowplan.errors import ApiError, StowplanError
 from stowplan.objects.api import Request
@@ -160,7 +160,7 @@ class Stage:
     def ask(self, request: Request) -> Steps[KubeObject | None]:
         """Send one request and wait for its answer; a failure is raised."""
         answers: list[Answer] = []
-        self.cluster.call(request, answers.append)
+        call_one(self.cluster, request, answers.append)
         while not answers:
             yield POLL_S
         if isinstance(answers[0], ApiError):
@@ -179,7 +179,7 @@ class Stage:
         rest = iter(requests)
         in_flight = 0
         while batch := list(islice(rest, workers - in_flight)):
-            self._call(batch, answers)
+            self.cluster.call(batch, lambda _, told: answers.extend(told))
             in_flight += len(batch)
             pause_s = 0.0
             while in_flight >= workers:
@@ -188,15 +188,6 @@ class Stage:
                 pause_s = POLL_S
         while in_flight := in_flight - _take(answers, on_answers):
             yield POLL_S
-
-    def _call(self, requests: list[Request], answers: list[Answer]) -> None:
-        """As workers do that all send at once: a cluster in this process takes it as one."""
-        call_all = getattr(self.cluster, "call_all", None)
-        if call_all is not None:
-            call_all(requests, answers.extend)
-            return
-        for request in requests:
-            self.cluster.call(request, answers.append)
 
     def list_pods(self, namespace: str, labels: Mapping[str, str]) -> Steps[list[Pod]]:
         answers: list[ListResult | ApiError] = []

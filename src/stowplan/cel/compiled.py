@@ -19,7 +19,7 @@ from stowplan.cel.errors import CompileError, EvaluationError, Problem, SyntaxPr
 from stowplan.cel.literals import check_literals
 from stowplan.cel.parser import parse
 from stowplan.cel.runtime_cost import Meter
-from stowplan.cel.syntax import Node
+from stowplan.cel.syntax import Call, Node, walk
 from stowplan.cel.types import ANY, BOOL
 from stowplan.cel.values import Optional, TypeValue, Value, type_name
 
@@ -69,14 +69,20 @@ def compile_expression(text: str) -> Expression:
     try:
         root = checked(text)
         max_cost = estimate(root)
-        return assembled(text, root, max_cost, counted=max_cost >= _COUNTED_FROM)
+        counted = max_cost >= _COUNTED_FROM or any(map(_outgrows_estimate, walk(root)))
+        return assembled(text, root, max_cost, counted=counted)
     except RecursionError:
         raise CompileError("compilation failed: the expression nests too deep") from None
 
 
+def _outgrows_estimate(node: Node) -> bool:
+    """The estimate takes a flattened list to be no longer than it was."""
+    return isinstance(node, Call) and node.function == "flatten"
+
+
 def assembled(text: str, root: Node, max_cost: int, *, counted: bool) -> Expression:
     compiler = Compiler(root, counting=counted)
-    run = compiler.compile(root).run
+    run = compiler.build(root).run
     return Expression(text, max_cost, run, compiler.slots, counted)
 
 

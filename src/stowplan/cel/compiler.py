@@ -8,7 +8,7 @@ refuse the expression, and a list or map of constants costs nothing to make.  `c
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from stowplan.cel import access, code, loops
 from stowplan.cel.checker import TYPE_NAMES
@@ -26,10 +26,10 @@ from stowplan.cel.syntax import (
     MapLiteral,
     Node,
     Select,
-    children,
     qualified_name,
+    walk,
 )
-from stowplan.cel.types import is_dyn
+from stowplan.cel.types import is_dyn, unwrap_optional
 from stowplan.cel.values import Implementation, Optional, TypeValue, Value, go_name, map_key
 
 _FOLDED = {
@@ -46,13 +46,13 @@ _QUALIFIERS = (str, int, float)
 class Compiler:
     def __init__(self, root: Node, *, counting: bool) -> None:
         self._counting = counting
-        self._trusted = not any(map(_may_lie, _walk(root)))
-        self._aborts = any(isinstance(it, Call) and it.function in _LISTED for it in _walk(root))
+        self._trusted = not any(map(_may_lie, walk(root)))
+        self._aborts = any(isinstance(it, Call) and it.function in _LISTED for it in walk(root))
         self._scopes: list[dict[str, Code]] = []
         self.slots = FIRST_SLOT
         """How long a frame has to be."""
 
-    def compile(self, node: Node) -> Code:
+    def build(self, node: Node) -> Code:
         match node:
             case Literal():
                 return constant(node.value)
@@ -89,7 +89,7 @@ class Compiler:
         if path is not None:
             quick = code.device_has if node.test_only else code.device_value
             return self._cost(quick(*path, name), 3 if node.test_only else 4)
-        operand = self.compile(node.operand).run
+        operand = self.build(node.operand).run
         if node.test_only:
             return Code(lambda frame: access.has(operand(frame), name))
         return self._cost(lambda frame: access.select(operand(frame), name), self._step(node))
@@ -108,10 +108,10 @@ class Compiler:
     def _call(self, node: Call) -> Code:
         match node.function:
             case "_&&_" | "_||_":
-                terms = [self.compile(it).run for it in node.args]
+                terms = [self.build(it).run for it in node.args]
                 return Code(code.logical(terms, node.function == "_||_"))
             case "_?_:_":
-                condition = self.compile(node.args[0]).run
+                condition = self.build(node.args[0]).run
                 chosen, other = (self._branch(it) for it in node.args[1:])
                 return Code(code.conditional(condition, chosen, other))
             case "_[_]" | "_[?_]" | "_?._":
@@ -122,14 +122,14 @@ class Compiler:
                 return self._function(node)
 
     def _branch(self, node: Node) -> Run:
-        run = self.compile(node).run
+        run = self.build(node).run
         may_be_optional = node.type.name == "optional_type" or is_dyn(node.type)
         is_value = may_be_optional and not isinstance(node, Ident | Select)
         return code.as_branch(run) if is_value else run
 
     def _index(self, node: Call) -> Code:
         find = access.index if node.function == "_[_]" else access.optional_index
-        operand, key = (self.compile(it) for it in node.args)
+        operand, key = (self.build(it) for it in node.args)
         if key.constant and not isinstance(key.value, _QUALIFIERS):
             problem = f"invalid qualifier type: {go_name(key.value)}"
             raise CompileError(f"program instantiation failed: {problem}")
@@ -142,7 +142,7 @@ class Compiler:
 
     def _alternative(self, node: Call) -> Code:
         """The other one is evaluated only if it is needed."""
-        first, other = (self.compile(it).run for it in node.operands())
+        first, other = (self.build(it).run for it in node.operands())
         unwrap = node.function == "orValue"
 
         def run(frame: Frame) -> Value:
@@ -157,7 +157,7 @@ class Compiler:
 
     def _function(self, node: Call) -> Code:
         operands = node.operands()
-        parts = [self.compile(it) for it in operands]
+        parts = [self.build(it) for it in operands]
         types = [it.type for it in operands]
         function = implementation(node.function, node.overloads, types, trusted=self._trusted)
         if node.function in _PATTERNS and parts[1].constant:
@@ -167,7 +167,7 @@ class Compiler:
             value = parts[0].value
             return constant(_refused(lambda: function(value)))
         runs = [it.run for it in parts]
-        if node.function == "@in" and parts[1].constant:
+        if node.overloads == ["in_list"] and parts[1].constant:
             found = self._in_constant(runs[0], parts[1].value)
             if found is not None:
                 return found
@@ -185,7 +185,7 @@ class Compiler:
         return constant(False) if not items else Code(code.in_constant(operand, items))
 
     def _list(self, node: ListLiteral) -> Code:
-        parts = [self.compile(it) for it in node.elements]
+        parts = [self.build(it) for it in node.elements]
         if all(it.constant for it in parts) and not node.optional:
             return constant([it.value for it in parts])
         runs = [it.run for it in parts]
@@ -207,8 +207,8 @@ class Compiler:
         return self._cost(run, LIST)
 
     def _map(self, node: MapLiteral) -> Code:
-        keys = [self.compile(it.key) for it in node.entries]
-        values = [self.compile(it.value) for it in node.entries]
+        keys = [self.build(it.key) for it in node.entries]
+        values = [self.build(it.value) for it in node.entries]
         optional = [it.optional for it in node.entries]
         triples = list(
             zip([it.run for it in keys], [it.run for it in values], optional, strict=True)
@@ -233,11 +233,11 @@ class Compiler:
     def _comprehension(self, node: Comprehension) -> Code:
         if node.macro == "bind":
             return self._bind(node)
-        over = self.compile(node.range)
+        over = self.build(node.range)
         slots = tuple(self._new_slot() for _ in node.variables)
         scope = {name: self._slot(slot) for name, slot in zip(node.variables, slots, strict=True)}
         self._scopes.append(scope)
-        body = [self.compile(it) for it in node.body]
+        body = [self.build(it) for it in node.body]
         self._scopes.pop()
         each = loops.rounds(over.run, slots)
         last = body[-1]
@@ -257,7 +257,7 @@ class Compiler:
 
     def _bind(self, node: Comprehension) -> Code:
         """The value is worked out when it is first asked for, and perhaps never."""
-        value = self.compile(node.initial).run
+        value = self.build(node.initial).run
         slot = self._new_slot()
 
         def ask(frame: Frame) -> Value:
@@ -272,7 +272,7 @@ class Compiler:
             return found
 
         self._scopes.append({node.accumulator: self._cost(ask, 1)})
-        result = self.compile(node.result).run
+        result = self.build(node.result).run
         self._scopes.pop()
 
         def run(frame: Frame) -> Value:
@@ -357,19 +357,14 @@ def _refused(fold: Callable[[], Value]) -> Value:
         raise CompileError(f"program instantiation failed: {error}") from None
 
 
-def _walk(root: Node) -> Iterator[Node]:
-    pending = [root]
-    while pending:
-        node = pending.pop()
-        yield node
-        pending += children(node)
-
-
 def _may_lie(node: Node) -> bool:
     """`any.orValue(1)` is an int to the checker, yet gives whatever `any` is: upstream takes what
-    is no optional as it is.  And null passes for a quantity.  After that no static type can be
-    relied upon.
+    is no optional as it is.  Null passes for a quantity, and is made of an optional in an optional
+    (`code.as_branch`).  After that no static type can be relied upon.
     """
     if isinstance(node, Call) and node.function in ("or", "orValue"):
         return node.target is not None and is_dyn(node.target.type)
+    inner, was_optional = unwrap_optional(node.type)
+    if was_optional and unwrap_optional(inner)[1]:
+        return True
     return isinstance(node, Literal) and node.value is None

@@ -141,9 +141,8 @@ class _Estimator:
         cost = self.cost(node.range) + self.cost(node.initial)
         self._push(node.accumulator, self._as_local(node.initial))
         cost += self.cost(node.result)
-        size, shape = self.size(node.result), self._shape(node.result)
         self._pop(node.accumulator)
-        self._keep(node, size, shape)
+        self._keep(node, self.size(node.result), self._shape(node.result))
         return cost
 
     def _as_local(self, node: Node) -> _Local:

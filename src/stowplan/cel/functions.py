@@ -22,6 +22,7 @@ from stowplan.cel import (
     times,
 )
 from stowplan.cel.declarations import Overload, functions
+from stowplan.cel.device import Domains
 from stowplan.cel.errors import Aborted, EvaluationError, no_such_overload
 from stowplan.cel.types import Type, is_dyn
 from stowplan.cel.values import (
@@ -151,12 +152,24 @@ def _is_open(of: Type) -> bool:
     return is_dyn(of) or of.kind == "parameter" or any(map(_is_open, of.parameters))
 
 
+_BY_CONTENT = {list, dict, Domains, Optional}
+"""Types of which the elements decide as well."""
+
+
 def _dispatched(function: str, overloads: list[Overload]) -> Implementation:
+    known: dict[tuple[type, ...], Implementation] = {}
+
     def call(*arguments: Value) -> Value:
+        kinds = tuple(map(type, arguments))
+        found = known.get(kinds)
+        if found is not None:
+            return found(*arguments)
         for overload in overloads:
             if all(map(fits, arguments, overload.arguments)):
                 found = OVERLOADS.get(overload.id)
                 if found is not None:
+                    if not any(kind in _BY_CONTENT for kind in kinds):
+                        known[kinds] = found
                     return found(*arguments)
         if function in _SHORT_REFUSAL:
             raise no_such_overload()

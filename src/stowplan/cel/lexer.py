@@ -9,7 +9,7 @@ import re
 from typing import NamedTuple
 
 from stowplan.cel.errors import SyntaxProblem
-from stowplan.cel.values import INT_MAX, UINT_MAX, UInt
+from stowplan.cel.values import INT_MAX, UINT_MAX, UInt, go_quoted
 
 _ESCAPE = (
     r"""\\(?:[abfnrtv"'`?\\]|[xX][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[0-3][0-7]{2})"""
@@ -52,7 +52,7 @@ def tokens_of(text: str) -> list[Token]:
     while position < len(text):
         match = _TOKEN.match(text, position)
         if match is None:
-            unknown = text[position : position + 20]
+            unknown = go_quoted(text[position : position + 20])[1:-1]
             raise SyntaxProblem(position, f"Syntax error: token recognition error at: '{unknown}'")
         if match.lastgroup != "space":
             found.append(_token(match.lastgroup or "", match[0], position))

@@ -14,7 +14,7 @@ from stowplan.cel.arithmetic import (
     less,
     surely_equal,
 )
-from stowplan.cel.errors import CostExceeded, EvaluationError
+from stowplan.cel.errors import EvaluationError
 from stowplan.cel.values import (
     NONE,
     Duration,
@@ -45,12 +45,7 @@ def slice_of(items: List, start: int, end: int) -> List:
 
 def flatten(items: List, depth: int = 1) -> List:
     if depth < 0:
-        # The cost of such a call is a negative number, which upstream takes for a huge one.
-        raise (
-            CostExceeded
-            if len(items) * depth < -11
-            else EvaluationError("level must be non-negative")
-        )
+        raise EvaluationError("level must be non-negative")
     while depth and any(isinstance(it, list) for it in items):
         bounded(sum(len(it) if isinstance(it, list) else 1 for it in items))
         items = [part for it in items for part in (it if isinstance(it, list) else [it])]

@@ -1,8 +1,9 @@
 """Macros: what the parser writes out before anything is checked.
 
 `has`, the loops of the standard library (`all`, `exists`, `exists_one`, `filter`, `map`), those
-with two variables, `cel.bind`, `optMap`, `optFlatMap` and `sortBy`.  A loop becomes a `Comprehension`
-with the parts that upstream gives it, because types and costs are worked out from those parts.
+with two variables, `cel.bind`, `optMap`, `optFlatMap` and `sortBy`.  A loop becomes a
+`Comprehension` with the parts that upstream gives it, because types and costs are worked out from
+those parts.
 """
 
 from __future__ import annotations

@@ -151,24 +151,25 @@ def _embedded_problem(rest: str, count: int, shortened: bool) -> str:
 
 
 def _ipv4_problem(text: str) -> str:
-    fields = text.split(".")
-    for index, field in enumerate(fields):
-        if not field.isascii() or not field.isdecimal():
-            bad = next((it for it in field if not ("0" <= it <= "9")), "")
-            if bad:
-                rest = text[text.index(bad) :]
-                return f'unexpected character (at "{rest}")'
-            rest = ".".join(fields[index:])
-            where = f".{rest}" if index == 0 or index < len(fields) - 1 else ""
-            shown = f' (at "{where or "."}")' if where or rest == "" else ""
-            return f"IPv4 field must have at least one digit{shown}"
-        if len(field) > 1 and field[0] == "0":
-            return "IPv4 field has octet with leading zero"
-        if int(field) > 255:
-            return "IPv4 field has value >255"
-        if index == 3 and len(fields) > 4:
-            return f'IPv4 address too long (at "{".".join(fields[4:])}")'
-    return "IPv4 address too short" if len(fields) < 4 else ""
+    """Why it is none, and from where on; empty if it is one."""
+    dots, field = 0, ""
+    for index, character in enumerate(text):
+        if "0" <= character <= "9":
+            if field == "0":
+                return "IPv4 field has octet with leading zero"
+            field += character
+            if int(field) > 255:
+                return "IPv4 field has value >255"
+            continue
+        where = f"(at {go_quoted(text[index:])})"
+        if character != ".":
+            return f"unexpected character {where}"
+        if not field or index == len(text) - 1:
+            return f"IPv4 field must have at least one digit {where}"
+        if dots == 3:
+            return f"IPv4 address too long {where}"
+        dots, field = dots + 1, ""
+    return "IPv4 address too short" if dots < 3 else ""
 
 
 @lru_cache(maxsize=4096)

@@ -72,7 +72,9 @@ class _Parser:
             position = self._take().position
             chosen = self._binary(1)
             self._expect(":")
+            self._depth += 1
             node = Call(position, "_?_:_", [node, chosen, self.expression()])
+            self._depth -= 1
         return node
 
     def _binary(self, lowest: int) -> Node:

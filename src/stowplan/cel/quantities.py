@@ -36,6 +36,8 @@ class Quantity(KubernetesValue):
     power: int = 0
     computed: bool = False
     """Upstream cannot compare anything with a sum or difference on the right side."""
+    text: str = ""
+    """As it was written."""
 
     cel_type = "kubernetes.Quantity"
     go_type = "*resource.Quantity"
@@ -75,8 +77,7 @@ class Quantity(KubernetesValue):
         return None, 0
 
     def __str__(self) -> str:
-        """Not canonical: only some messages show it."""
-        return str(self.nanos // 10**9) if self.nanos % 10**9 == 0 else f"{self.nanos}n"
+        return self.text or f"{self.nanos}n"
 
     def as_float(self) -> float:
         if self.digits is None:
@@ -102,7 +103,7 @@ def parse(text: str) -> Quantity:
         # Larger than anything that is compared with it, and equal to others of its kind.
         nanos = INT64_MAX * 10**64 * (-1 if sign == "-" else 1)
     number = int(f"{whole}{fraction}" or "0") * (-1 if sign == "-" else 1)
-    return Quantity(nanos, *_short(number, whole, fraction, suffix))
+    return Quantity(nanos, *_short(number, whole, fraction, suffix), text=text)
 
 
 def _short(number: int, whole: str, fraction: str, suffix: str) -> tuple[int | None, int]:

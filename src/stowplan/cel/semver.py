@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from stowplan.cel.errors import EvaluationError
-from stowplan.cel.values import UINT_MAX, Implementation, KubernetesValue
+from stowplan.cel.values import UINT_MAX, Implementation, KubernetesValue, go_quoted
 
 _ALPHANUMERIC = re.compile(r"[0-9A-Za-z-]+")
 _NUMERIC = re.compile(r"[0-9]+")
@@ -57,7 +57,7 @@ def parse(text: str) -> Semver:
                 raise EvaluationError("Build meta data is empty")
             if not _ALPHANUMERIC.fullmatch(it):
                 raise EvaluationError(
-                    f"Invalid character(s) found in build meta data {_quoted(it)}"
+                    f"Invalid character(s) found in build meta data {go_quoted(it)}"
                 )
     return Semver(major, minor, number, found)
 
@@ -73,7 +73,7 @@ def parse_loosely(text: str, normalize: bool) -> Semver:
 
 
 def _without_zeros(part: str) -> str:
-    if len(part) <= 1:
+    if len(part.encode()) <= 1:
         return part
     short = part.lstrip("0")
     return short if short[:1] in tuple("123456789") else f"0{short}"
@@ -111,16 +111,16 @@ def _number(name: str, text: str) -> int:
         if not text:
             raise EvaluationError('strconv.ParseUint: parsing "": invalid syntax')
         raise EvaluationError(
-            f"Invalid character(s) found in {name.lower()} number {_quoted(text)}"
+            f"Invalid character(s) found in {name.lower()} number {go_quoted(text)}"
         )
     if len(text) > 1 and text[0] == "0":
-        raise EvaluationError(f"{name} number must not contain leading zeroes {_quoted(text)}")
+        raise EvaluationError(f"{name} number must not contain leading zeroes {go_quoted(text)}")
     return _bounded(text)
 
 
 def _bounded(text: str) -> int:
     if len(text) > 20 or int(text) > UINT_MAX:
-        raise EvaluationError(f"strconv.ParseUint: parsing {_quoted(text)}: value out of range")
+        raise EvaluationError(f"strconv.ParseUint: parsing {go_quoted(text)}: value out of range")
     return int(text)
 
 
@@ -130,12 +130,8 @@ def _prerelease(text: str) -> int | str:
     if _NUMERIC.fullmatch(text):
         if len(text) > 1 and text[0] == "0":
             problem = "Numeric PreRelease version must not contain leading zeroes"
-            raise EvaluationError(f"{problem} {_quoted(text)}")
+            raise EvaluationError(f"{problem} {go_quoted(text)}")
         return _bounded(text)
     if not _ALPHANUMERIC.fullmatch(text):
-        raise EvaluationError(f"Invalid character(s) found in prerelease {_quoted(text)}")
+        raise EvaluationError(f"Invalid character(s) found in prerelease {go_quoted(text)}")
     return text
-
-
-def _quoted(text: str) -> str:
-    return f'"{text}"'

@@ -7,6 +7,7 @@ from the checker.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from stowplan.cel.types import ERROR, Type
@@ -123,3 +124,12 @@ def children(node: Node) -> list[Node]:
             return [node.range, node.initial, node.condition, node.step, node.result]
         case _:
             return []
+
+
+def walk(root: Node) -> Iterator[Node]:
+    """Every node, in no order to rely upon."""
+    pending = [root]
+    while pending:
+        node = pending.pop()
+        yield node
+        pending += children(node)

@@ -89,9 +89,21 @@ def timestamp_text(value: Timestamp) -> str:
 def _part(read: Callable[[datetime], int]) -> Callable[..., int]:
     def part(value: Timestamp, zone: str = "") -> int:
         moment = _EPOCH + timedelta(microseconds=value.nanos // 1000)
-        return read(moment.astimezone(_zone(zone)) if zone else moment)
+        if not zone:
+            return read(moment)
+        try:
+            return read(moment.astimezone(_zone(zone)))
+        except OverflowError:
+            # The first and last hours that Python knows: the calendar repeats after 400 years.
+            years = 400 if moment.year < 5000 else -400
+            found = read(moment.replace(year=moment.year + years).astimezone(_zone(zone)))
+            return found - years if read is _year else found
 
     return part
+
+
+def _year(moment: datetime) -> int:
+    return moment.year
 
 
 def _zone(name: str) -> tzinfo:
@@ -126,7 +138,7 @@ def _whole(unit: int) -> Callable[[Duration], int]:
 
 
 _PARTS: dict[str, Callable[[datetime], int]] = {
-    "timestamp_to_year": lambda moment: moment.year,
+    "timestamp_to_year": _year,
     "timestamp_to_month": lambda moment: moment.month - 1,
     "timestamp_to_day_of_year": lambda moment: moment.timetuple().tm_yday - 1,
     "timestamp_to_day_of_month": lambda moment: moment.day - 1,

@@ -19,6 +19,7 @@ from stowplan.apiserver.http.auth import User
 from stowplan.apiserver.http.documents import health
 from stowplan.apiserver.http.stand_in import StandIn
 from stowplan.apiserver.journal import SqliteJournal
+from stowplan.apiserver.journal_salvage import salvage
 from stowplan.apiserver.store import Store
 from stowplan.cli._output import say
 from stowplan.cli._up_kubeconfig import check_replaceable, kubeconfig, write_kubeconfig
@@ -53,6 +54,8 @@ class Settings:
     nodes: int | None
     """None: some, if there are none."""
     data: Path | None = None
+    salvage: bool = False
+    """Whether to go on with what is intact of data that is damaged."""
     kubeconfig: Path | None = None
     users_by_token: Mapping[str, User] = field(default_factory=dict, repr=False)
 
@@ -68,6 +71,8 @@ async def serve(settings: Settings) -> None:
     seed = secrets.randbits(32)
     extenders = HttpExtenderClient(os.environ)
     scheduling = _scheduling(settings.config, extenders) if settings.schedules else None
+    if settings.data is not None and settings.salvage:
+        salvage(settings.data, seed=seed)
     journal = None if settings.data is None else SqliteJournal(settings.data, seed=seed)
     try:
         loop = asyncio.get_running_loop()

@@ -12,7 +12,7 @@ import logging
 import re
 import ssl
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from random import Random
 from typing import Any
@@ -43,6 +43,7 @@ from stowplan.cluster.http_pool import (
 from stowplan.cluster.http_request import HttpRequest, http_request, list_request, watch_request
 from stowplan.cluster.kubeconfig import Connection
 from stowplan.cluster.port import (
+    AllDone,
     Answer,
     Bind,
     Done,
@@ -51,6 +52,7 @@ from stowplan.cluster.port import (
     Request,
     Watch,
     WatchHandlers,
+    separately,
 )
 from stowplan.cluster.proxy import parse_proxy
 from stowplan.cluster.rate_limit import RateLimiter
@@ -138,13 +140,10 @@ class KubernetesClient:
 
     # -- the port ---------------------------------------------------------------------------
 
-    def call(self, request: Request, done: Done) -> None:
-        sent = http_request(request)
-
-        def heard(outcome: bytes | ApiError) -> None:
-            done(_answer(request, outcome))
-
-        self._send(sent, heard, self._call_timeout_s)
+    def call(self, requests: Sequence[Request], done: AllDone) -> None:
+        for request, answered in separately(requests, done):
+            heard = partial(_answer, request, answered)
+            self._send(http_request(request), heard, self._call_timeout_s)
 
     def list(
         self, kind: Kind, options: ListOptions, done: Callable[[ListResult | ApiError], None]
@@ -417,15 +416,15 @@ class _Watching:
         self._handlers.on_end(error)
 
 
-def _answer(request: Request, outcome: bytes | ApiError) -> Answer:
-    if isinstance(outcome, ApiError):
-        return outcome
-    if isinstance(request, Bind):
-        return None
+def _answer(request: Request, done: Done, outcome: bytes | ApiError) -> None:
+    answer: Answer
     try:
-        return decode_answer(outcome, request.kind)
+        if isinstance(outcome, ApiError):
+            raise outcome
+        answer = None if isinstance(request, Bind) else decode_answer(outcome, request.kind)
     except ApiError as error:
-        return error
+        answer = error
+    done(answer)
 
 
 def server_of(connection: Connection, certificate: ClientCertificate | None) -> Server:

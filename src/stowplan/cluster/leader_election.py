@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from stowplan.clock import Clock
-from stowplan.cluster.port import Answer, Cluster, Create, Get, Update
+from stowplan.cluster.port import Answer, Cluster, Create, Get, Update, call_one
 from stowplan.errors import ApiError, NotFound
 from stowplan.objects.base import KubeObject, ObjectMeta
 from stowplan.objects.coordination import Lease, LeaseSpec
@@ -146,7 +146,7 @@ class LeaderElector:
             )
             request = Create(LEASE, self._config.namespace, lease)
             self._sent_at_s = self._clock.now()
-            self._cluster.call(request, self._current(self._written))
+            call_one(self._cluster, request, self._current(self._written))
             return
         if not isinstance(answer, Lease):
             self._failed()
@@ -248,12 +248,14 @@ class LeaderElector:
     # -- calls ------------------------------------------------------------------------------
 
     def _get(self, done: Callable[[Answer], None]) -> None:
-        self._cluster.call(Get(LEASE, self._config.namespace, self._config.name), done)
+        request = Get(LEASE, self._config.namespace, self._config.name)
+        call_one(self._cluster, request, done)
 
     def _put(self, lease: Lease, spec: LeaseSpec, done: Callable[[Answer], None]) -> None:
         self._sent_at_s = self._clock.now()
         body: dict[str, Any] = msgspec.to_builtins(msgspec.structs.replace(lease, spec=spec))
-        self._cluster.call(Update(LEASE, self._config.namespace, self._config.name, body), done)
+        request = Update(LEASE, self._config.namespace, self._config.name, body)
+        call_one(self._cluster, request, done)
 
     def _current(self, handle: Callable[[Answer], None]) -> Callable[[Answer], None]:
         turn = self._turn

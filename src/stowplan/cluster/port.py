@@ -6,17 +6,17 @@ instead of awaitables, so that the embedded store (which answers at once), the K
 by the very same code.  A callback may run before the call that started it returns: callers only
 append to an inbox in it.
 
-A side that can carry out several requests as one also has `batch()`, a context for `call`s whose
-answers and events then come at its end, and `call_all`, which answers many requests at once and in
-their order.
+Requests go out in lists; a single one is a list of one (`call_one`).  A cluster in this process
+carries out a whole list at one go, others send one after the other.
 
 Two sides implement it: `apiserver.store` in this process, `cluster.client` over HTTP.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Protocol
 
 from msgspec import Struct
@@ -30,6 +30,10 @@ Answer = KubeObject | None | ApiError
 """The object as it is now (None where the API answers with a bare Status), or why not."""
 
 Done = Callable[[Answer], None]
+
+AllDone = Callable[[int, Sequence[Answer]], None]
+"""Told of answers that come together: those to the requests from this position of the list on.
+It may be called for one part of the list after the other; every request is answered once."""
 
 
 class WatchEvent(Struct, frozen=True):
@@ -76,7 +80,9 @@ class Watch:
 
 
 class Cluster(Protocol):
-    def call(self, request: Request, done: Done) -> None: ...
+    def call(self, requests: Sequence[Request], done: AllDone) -> None:
+        """Carry them out in their order, or at least send them so."""
+        ...
 
     def list(
         self, kind: Kind, options: ListOptions, done: Callable[[ListResult | ApiError], None]
@@ -87,7 +93,26 @@ class Cluster(Protocol):
     ) -> Watch: ...
 
 
+def call_one(cluster: Cluster, request: Request, done: Done) -> None:
+    cluster.call([request], lambda _, answers: done(answers[0]))
+
+
+def separately(requests: Sequence[Request], done: AllDone) -> Iterator[tuple[Request, Done]]:
+    """The requests of a call, and whom to tell of each: for a side that answers one by one."""
+
+    def tell(number: int, answer: Answer) -> None:
+        done(number, [answer])
+
+    for number, request in enumerate(requests):
+        yield request, partial(tell, number)
+
+
+def ignore_all(first: int, answers: Sequence[Answer]) -> None:
+    """For who has nothing to do about it, whatever comes of the requests."""
+
+
 __all__ = [
+    "AllDone",
     "Answer",
     "Bind",
     "Cluster",
@@ -104,4 +129,7 @@ __all__ = [
     "Watch",
     "WatchEvent",
     "WatchHandlers",
+    "call_one",
+    "ignore_all",
+    "separately",
 ]

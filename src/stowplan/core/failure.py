@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from stowplan.core.attempts import Failed
 from stowplan.core.binding import BindFailed
 from stowplan.core.decision import Decision
 from stowplan.core.pod_status import StatusChange, patch_status, unschedulable_condition
@@ -106,7 +107,8 @@ class FailureHandler:
         self, queued: QueuedPod, failed: BindFailed, attempt: Attempt, seconds: float
     ) -> None:
         machine, failure = self._machine, Failure.of_binding(failed, attempt)
-        machine.log.failed(queued, failure.decision, failure.status, machine.now_s, seconds)
+        failed_attempt = Failed(queued, failure.decision, failure.status, seconds)
+        machine.log.failed(failed_attempt, machine.now_s)
         self.handle(queued, failure)
 
     def prepare(self, framework: Framework, attempt: Attempt, pod: PodInfo) -> Preemption | None:

@@ -18,6 +18,7 @@ from stowplan.errors import ConfigError
 from stowplan.framework.cycle import Cycle
 from stowplan.framework.events import Action, EventRegistration, Hint, Resource, on
 from stowplan.framework.handle import Handle
+from stowplan.framework.reads import Reads
 from stowplan.framework.status import Code, Rows, Scores, Status, Verdict
 from stowplan.objects.devices import DeviceClass
 from stowplan.objects.node import Node
@@ -124,7 +125,7 @@ def _reasons(checked: tuple[str, ...]) -> tuple[str, ...]:
 
 class NodeResourcesFit:
     name = "NodeResourcesFit"
-    sums_only = True
+    reads = Reads.SUMS | Reads.SIZE
 
     def __init__(self, args: Args | None, handle: Handle) -> None:
         self._ignored = frozenset(args.ignored_resources if args is not None else ())
@@ -159,7 +160,8 @@ class NodeResourcesFit:
     def filter_nodes(
         self, cycle: Cycle, pod: PodInfo, nodes: NodeTable, rows: Rows | slice
     ) -> Verdict:
-        ask, of = self._ask(pod), self._rooms.of
+        ask: _Ask = cycle.kept.get(self.name) or self._ask(pod)
+        of = self._rooms.of
         self._rooms.catch_up()
         tight = [
             (name, room, amount, bit)
@@ -207,11 +209,10 @@ class NodeResourcesFit:
     def score_nodes(
         self, cycle: Cycle, pod: PodInfo, nodes: NodeTable, rows: Rows | slice
     ) -> Scores:
+        ask: _Ask = cycle.kept.get(self.name) or self._ask(pod)
         of = self._rooms.by_score
         self._rooms.catch_up()
-        parts = [
-            (weight, amount, of(name).at(rows)) for name, amount, weight in self._ask(pod).scored
-        ]
+        parts = [(weight, amount, of(name).at(rows)) for name, amount, weight in ask.scored]
         return weigh_many(self._strategy, parts, row_count(nodes, rows))
 
     def events_to_register(self) -> Sequence[EventRegistration]:

@@ -149,12 +149,28 @@ class SchedulingQueue:
         self._check_count = 0
         """How many 30 s after the start the unschedulable pods were last looked through."""
 
+    def take_over(self, other: SchedulingQueue, copied: Callable[[QueuedPod], QueuedPod]) -> None:
+        """Go on where another queue of the same configuration is: a copy of each pod waits where
+        the pod waits.  Those in flight are left out."""
+        self._active.take_over(other._active, copied)
+        self._active.take_debts(other._active)
+        self._backoff.take_over(other._backoff, copied)
+        self._unschedulable.take_over(other._unschedulable, copied)
+        self.nominator.take_over(other.nominator)
+        self.cycle, self._start_s = other.cycle, other._start_s
+        self._check_count = other._check_count
+
     # What waits here.
 
     @property
     def has_next(self) -> bool:
         """Whether `pop` would find a pod."""
         return bool(self._active) or (self._pop_from_backoff and self._backoff.rejected_count > 0)
+
+    @property
+    def is_retrying(self) -> bool:
+        """Whether a pod backs off and is not yet where its waits have stopped to grow."""
+        return self._backoff.is_growing
 
     def get(self, key: str) -> QueuedPod | None:
         """The waiting pod of that `namespace/name`; pods in flight are not here."""
@@ -173,6 +189,11 @@ class SchedulingQueue:
     def waiting(self) -> list[QueuedPod]:
         """Every waiting pod with its history, those that are ready first."""
         return [*self._active.values(), *self._backoff.values(), *self._unschedulable.values()]
+
+    def in_order(self, pods: Iterable[QueuedPod]) -> list[QueuedPod]:
+        """These pods as the queue would take them, wherever they wait now."""
+        sort_key = self._sort_key
+        return sorted(pods, key=lambda queued: sort_key(queued.info, queued.timestamp_s))
 
     def pending_counts(self) -> dict[str, int]:
         """The values of `scheduler_pending_pods`."""

@@ -9,17 +9,16 @@ virtual clock does.  Next in the flow: `core.machine`, then `core.schedule_one`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from itertools import groupby, islice
 from operator import attrgetter
 from random import Random
 from time import perf_counter
-from typing import Any, Protocol
+from typing import Protocol
 
 from stowplan.clock import Clock
 from stowplan.cluster.informer import Informer
-from stowplan.cluster.port import Answer, Cluster, ListOptions, Request
+from stowplan.cluster.port import Answer, Cluster, ListOptions
 from stowplan.cluster.reflector import CallLater
 from stowplan.config import SchedulerConfig
 from stowplan.core.extender import CallExtender, ExtenderAnswer
@@ -95,8 +94,6 @@ CYCLES_PER_BATCH = 64
 EVENTS_PER_BATCH = 1024
 """Events that are taken in before their effects are carried out."""
 
-_CallAll = Callable[[Sequence[Request], Callable[[Sequence[Answer]], None]], None]
-
 _token = attrgetter("token")
 _request = attrgetter("request")
 
@@ -122,9 +119,6 @@ class Driver:
         then real: equal seeds no longer give equal runs."""
         self.machine = machine
         self._cluster = cluster
-        self._batch: Callable[[], AbstractContextManager[None]]
-        self._batch = getattr(cluster, "batch", nullcontext)
-        self._call_all: _CallAll | None = getattr(cluster, "call_all", None)
         self._clock = clock
         self._call_later = call_later
         self.recorder = recorder
@@ -158,6 +152,17 @@ class Driver:
             informer.start()
         self._ask_for_turn()
 
+    def resume(self, other: Driver, resource_version: str) -> None:
+        """Go on where another one is, whose machine and cluster ours are forks of.
+
+        Timers are not planned anew: whoever forks them does that.
+        """
+        for kind, informer in self.informers.items():
+            informer.resume(other.informers[kind], resource_version)
+        self._inbox = other._inbox[:]
+        self._turn_asked, self._tick_due_s = other._turn_asked, other._tick_due_s
+        self._active, self.caught_up = other._active, other.caught_up
+
     def stop(self) -> None:
         """Take no more pods.  What is being bound goes on; `busy` says until when."""
         self._put(Stop())
@@ -176,7 +181,7 @@ class Driver:
     @active.setter
     def active(self, active: bool) -> None:
         self._active = active
-        self._wake()
+        self.wake()
 
     def reconfigure(self, config: SchedulerConfig) -> None:
         """Take a new configuration into use before the next decision; raises if it is wrong."""
@@ -200,7 +205,7 @@ class Driver:
             kind,
             self._put_all,
             # The last list may be empty, and pods of the others wait for it.
-            on_synced=self._wake,
+            on_synced=self.wake,
             options=options,
             clock=self._clock,
             call_later=self._call_later,
@@ -218,7 +223,8 @@ class Driver:
         if not self._turn_asked:
             self._ask_for_turn()
 
-    def _wake(self) -> None:
+    def wake(self) -> None:
+        """See that a turn is taken."""
         if not self._turn_asked:
             self._ask_for_turn()
 
@@ -263,10 +269,7 @@ class Driver:
                 break
             if not machine.has_work:
                 break
-            effects = machine.handle(_SCHEDULE_NEXT, self._clock.now())
-            # A cluster in this process takes the bindings of all these decisions as one.
-            with self._batch():
-                self._carry_out(effects)
+            self._carry_out(machine.handle(_SCHEDULE_NEXT, self._clock.now()))
             cycles += CYCLES_PER_BATCH
         self.recorder.flush(pressed=machine.binding_count > 0)
         return cycles >= CYCLES_PER_TURN
@@ -322,24 +325,21 @@ class Driver:
         self._send(calls)
 
     def _send(self, calls: list[Call]) -> None:
-        if self._call_all is not None and len(calls) > 1:
-            self._call_all([*map(_request, calls)], partial(self._all_answered, calls))
-            return
-        for call in calls:
-            self._cluster.call(call.request, partial(self._answered, call.token))
+        if calls:
+            self._cluster.call([*map(_request, calls)], partial(self._answered, calls))
 
-    def _answered(self, token: int, answer: Any) -> None:
+    def _answered(self, calls: list[Call], first: int, answers: Sequence[Answer]) -> None:
+        self._put_all(map(Answered, map(_token, islice(calls, first, None)), answers))
+
+    def _extender_answered(self, token: int, answer: ExtenderAnswer) -> None:
         self._put(Answered(token, answer))
-
-    def _all_answered(self, calls: list[Call], answers: Sequence[Any]) -> None:
-        self._put_all(map(Answered, map(_token, calls), answers))
 
     def _ask_extender(self, effect: AskExtender) -> None:
         if self._extender_client is None:
             answer = ExtenderAnswer(error=f"extender {effect.call.url} cannot be called from here")
-            self._answered(effect.token, answer)
+            self._extender_answered(effect.token, answer)
             return
-        self._extender_client.call(effect.call, partial(self._answered, effect.token))
+        self._extender_client.call(effect.call, partial(self._extender_answered, effect.token))
 
 
 _SCHEDULE_NEXT = ScheduleNext(CYCLES_PER_BATCH)

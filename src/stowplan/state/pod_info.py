@@ -43,6 +43,8 @@ NO_LABELS: dict[str, str] = {}
 HostPort = tuple[str, str, int]
 """(ip, protocol, port)"""
 
+ANY_IP = "0.0.0.0"
+
 
 class Term:
     """A pod (anti-)affinity term, parsed.  Equal terms are equal objects to a dict."""
@@ -247,7 +249,7 @@ class PodKind:
         spec = self.pod.spec
         sidecars = [c for c in spec.init_containers or () if c.restart_policy == "Always"]
         return tuple(
-            (port.host_ip or "0.0.0.0", port.protocol or "TCP", port.host_port)
+            (port.host_ip or ANY_IP, port.protocol or "TCP", port.host_port)
             for container in (*sidecars, *(spec.containers or ()))
             for port in container.ports or ()
             if port.host_port > 0
@@ -265,6 +267,9 @@ class PodKind:
         found = known.get(labels, _nobody)()
         if found is None:
             found = kind_of(pod)
+            for name in _FROM_SPEC:
+                if name in self.__dict__:
+                    found.__dict__.setdefault(name, self.__dict__[name])
             if len(known) >= _RELABELLED_MAX:
                 known.clear()
             known[labels] = ref(found)
@@ -319,6 +324,9 @@ class PodKind:
 
 
 _NO_AFFINITY = Affinity()
+
+_FROM_SPEC = ("_terms", "required_node_affinity")
+"""What takes long to parse, and is the same whatever the labels."""
 
 _RELABELLED_MAX = 64
 
@@ -512,6 +520,7 @@ def _resize_key(pod: Pod) -> bytes:
 
 
 __all__ = [
+    "ANY_IP",
     "EVERYTHING",
     "NOTHING",
     "HostPort",

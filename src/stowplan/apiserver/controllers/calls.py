@@ -8,11 +8,11 @@ what was answered.  (client-go's controllers count expected events for the same 
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from stowplan.apiserver.controllers.shared import Shared
 from stowplan.apiserver.controllers.work_queue import WorkQueue
-from stowplan.cluster.port import Answer, Done
+from stowplan.cluster.port import Answer, Done, call_one
 from stowplan.errors import ApiError, Conflict, NotFound
 from stowplan.objects.api import Bind, Request
 from stowplan.objects.kinds import Kind
@@ -36,6 +36,14 @@ class Calls:
         self._shared = shared
         self._queue = queue
         self._waiting: dict[str, _Waiting] = {}
+
+    def resume(self, other: Calls) -> None:
+        """Go on where another one is, of whose requests all are answered."""
+        assert not other.busy, "requests are under way"
+        self._waiting = {
+            key: replace(waiting, versions=waiting.versions.copy())
+            for key, waiting in other._waiting.items()
+        }
 
     @property
     def busy(self) -> bool:
@@ -79,7 +87,7 @@ class Calls:
             if not waiting.calls and not waiting.failed:
                 self._queue.add(key)
 
-        self._shared.cluster.call(request, done)
+        call_one(self._shared.cluster, request, done)
 
     def _failed(self, key: str, request: Request, error: ApiError) -> None:
         # Somebody was faster, or it is gone already: the watch will tell.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stowplan.apiserver.controllers.shared import Shared
-from stowplan.cluster.port import Answer, Done
+from stowplan.cluster.port import Answer, Done, ignore_all
 from stowplan.errors import ApiError
 from stowplan.objects.api import Create
 from stowplan.objects.base import KubeObject, ObjectMeta, ObjectReference
@@ -46,7 +46,7 @@ class Reporter:
             note=note,
             type="Warning" if warning else "Normal",
         )
-        self._cluster.call(Create(EVENT, namespace, event), _ignore)
+        self._cluster.call([Create(EVENT, namespace, event)], ignore_all)
 
     def creation(self, owner: KubeObject, number: int) -> Done | None:
         """Tells how it went with the pod of this number, counted from 0, of those just made."""
@@ -61,7 +61,3 @@ class Reporter:
                 self.report(owner, "SuccessfulCreate", f"Created pod: {answer.name}")
 
         return tell
-
-
-def _ignore(answer: Answer) -> None:
-    """News that could not be delivered are no news."""

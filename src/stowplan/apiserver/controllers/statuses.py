@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from stowplan.cluster.port import Answer, Cluster
+from stowplan.cluster.port import Answer, Cluster, call_one
 from stowplan.errors import ApiError
 from stowplan.objects.api import Patch
 from stowplan.objects.base import KubeObject
@@ -18,6 +18,9 @@ class Statuses:
         self._cluster = cluster
         self._kind = kind
         self._written: dict[str, Data] = {}
+
+    def resume(self, other: Statuses) -> None:
+        self._written = other._written.copy()
 
     def write(self, thing: KubeObject, status: Data) -> None:
         """Make these fields of the status so; a zero is left out, as Kubernetes does."""
@@ -33,7 +36,7 @@ class Statuses:
             if isinstance(answer, ApiError):
                 self._written.pop(uid, None)
 
-        self._cluster.call(request, done)
+        call_one(self._cluster, request, done)
 
     def forget(self, uid: str) -> None:
         self._written.pop(uid, None)

@@ -13,6 +13,9 @@ from stowplan.errors import ApiError, NotFound, Timeout
 
 Data = dict[str, Any]
 
+# Upstream's router answers these, and shows that there are no details.
+_ABOUT_NO_OBJECT = frozenset({404, 405, 415})
+
 TOO_LARGE_VERSION = "Too large resource version"
 
 
@@ -39,7 +42,11 @@ def failure(error: ApiError) -> Data:
         "reason": error.reason,
         "code": error.code,
     }
-    return {**status, "details": details} if details else status
+    if not error.reason:
+        del status["reason"]
+    if details or error.code in _ABOUT_NO_OBJECT:
+        status["details"] = details
+    return status
 
 
 def _causes(error: ApiError) -> list[Data]:
@@ -91,6 +98,10 @@ def unsupported_media_type(accepted: str) -> ApiError:
         code=415,
         reason="UnsupportedMediaType",
     )
+
+
+def unsupported_patch() -> ApiError:
+    return ApiError("415: Unsupported Media Type", code=415, reason="UnsupportedMediaType")
 
 
 def too_large(limit_bytes: int) -> ApiError:

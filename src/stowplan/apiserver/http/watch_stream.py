@@ -70,6 +70,8 @@ class WatchStream:
         if query.initial_events:
             self._check_reached(version)
             version = ""
+        elif query.only_changes and version in ("", "0"):
+            version = self._store.resource_version
         self._watch = self._store.follow(
             self._resource.kind,
             query.selection,

@@ -365,5 +365,3 @@ def _first_error(attempt: Attempt) -> str:
 
 def _is_only_for(claim: ResourceClaim, pod: Pod) -> bool:
     return all(it.uid == pod.metadata.uid for it in claim.status.reserved_for or ())
-
-

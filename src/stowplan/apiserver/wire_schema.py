@@ -1,8 +1,9 @@
 """Every field of the served kinds, with its type and its protobuf number, from `wire_schema.txt`.
 
-The structs hold what scheduling reads; this table knows the rest by name.  `protobuf` decodes
-bodies with it, `strictness` finds misspelled fields, `openapi` describes it to kubectl.  The file
-is written by `tests/apiserver/write_wire_schema.py` and read when first needed.
+The structs hold what scheduling reads; this table knows the rest by name.  `conforming` reads
+bodies by it and writes what an object must show, `http.protobuf` decodes with it, `http.openapi`
+describes it to kubectl.  The file is written by `tests/apiserver/write_wire_schema.py` and read
+when first needed.
 """
 
 from __future__ import annotations
@@ -26,7 +27,10 @@ class Field(NamedTuple):
     flag: str
     """`^` inlined, `*` list, `%` map, `?` pointer: zero is a value; else "": zero is absent."""
     type: str
-    """`s` text, `i` whole number, `b` yes or no, `d` number, `y` bytes, or a message's name."""
+    """`s` text, `i`, `j` (32 bits) whole number, `b` yes or no, `d` number, `y` bytes, or a
+    message's name."""
+    always: bool
+    """JSON shows it even where it is empty."""
 
 
 class Message(NamedTuple):
@@ -59,15 +63,18 @@ def message(name: str) -> Message | None:
 
 
 def _field(word: str) -> Field:
+    always = word[0] == "!"
+    word = word.removeprefix("!")
     flag = word[0] if word[0] in _FLAGS else ""
     name, _, rest = word[len(flag) :].partition("=")
     digits = len(rest) - len(rest.lstrip("0123456789"))
-    return Field(name, int(rest[:digits]), flag, rest[digits:].removeprefix(":"))
+    return Field(name, int(rest[:digits]), flag, rest[digits:].removeprefix(":"), always)
 
 
 def message_of(api_version: str, kind: str) -> Message | None:
     """The message of a kind, or None when it is not known here."""
     if kind == "DeleteOptions":
         return message("meta.DeleteOptions")
-    group = api_version.rpartition("/")[0]
-    return message(f"{group.partition('.')[0] or 'core'}.{kind}")
+    group, _, version = api_version.rpartition("/")
+    package = f"{group.partition('.')[0] or 'core'}{version.removeprefix('v').removeprefix('1')}"
+    return message(f"{package}.{kind}")

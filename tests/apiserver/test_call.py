@@ -17,7 +17,7 @@ from stowplan.apiserver.journal import SqliteJournal
 from stowplan.apiserver.retention import EVENT_LIFE_S, EventRetention
 from stowplan.apiserver.store import Store
 from stowplan.clock import VirtualClock
-from stowplan.cluster.port import Answer
+from stowplan.cluster.port import Answer, call_one
 from stowplan.errors import ApiError, NotFound, Unavailable
 from stowplan.objects.api import Bind, Create, Delete, Get, Patch, Request
 from stowplan.objects.base import ObjectMeta, OwnerReference
@@ -52,18 +52,17 @@ def new_event(name: str, namespace: str = "default", **meta: Any) -> Create:
     return Create(EVENT, namespace, Event(metadata=metadata, note=f"about {name}"))
 
 
-def call_all(store: Store, requests: list[Request]) -> list[Answer]:
-    told: list[Any] = []
-    store.call_all(requests, told.append)
-    (answers,) = told
-    return list(answers)
+def call(store: Store, requests: list[Request]) -> list[Answer]:
+    answers: dict[int, Answer] = {}
+    store.call(requests, lambda first, told: answers.update(enumerate(told, first)))
+    return [answers[number] for number in range(len(requests))]
 
 
 def in_a_group(store: Store, requests: list[Request]) -> list[Answer]:
     turns: list[Callable[[], None]] = []
     grouped, told = GroupedStore(store, turns.append), {}
     for number, request in enumerate(requests):
-        grouped.call(request, partial(told.__setitem__, number))
+        call_one(grouped, request, partial(told.__setitem__, number))
     while turns:
         turns.pop()()
     return [told[number] for number in range(len(requests))]
@@ -72,7 +71,7 @@ def in_a_group(store: Store, requests: list[Request]) -> list[Answer]:
 def one_by_one(store: Store, requests: list[Request]) -> list[Answer]:
     answers: list[Answer] = []
     for request in requests:
-        store.call(request, answers.append)
+        call_one(store, request, answers.append)
     return answers
 
 
@@ -252,7 +251,7 @@ class World:
         max_size=5,
     ),
     st.booleans(),
-    st.sampled_from([call_all, in_a_group]),
+    st.sampled_from([call, in_a_group]),
 )
 def test_the_same_comes_of_it_as_one_after_the_other(
     rounds: list[tuple[list[Request], float]],
@@ -277,10 +276,10 @@ def test_in_a_group_what_is_broken_takes_nothing_else_with_it(
     told: list[Any] = []
     whole = patch_of_status("zoned", {"phase": "Running"})
 
-    grouped.call(Bind("default", "web", "", "n"), told.append)
+    call_one(grouped, Bind("default", "web", "", "n"), told.append)
     grouped.submit(lambda: 1 // 0, told.append)
     grouped.submit(lambda: store.execute(whole), told.append)
-    grouped.call(Bind("default", "tried", "", "n"), told.append)
+    call_one(grouped, Bind("default", "tried", "", "n"), told.append)
     turns.pop()()
 
     bound, error, patched, also_bound = told
@@ -297,7 +296,7 @@ def test_bindings_of_all_sorts() -> None:
     together, apart = World(), World()
     once = [*{request.name: request for request in reversed(BINDINGS)}.values()]
 
-    answers = call_all(together.store, once)
+    answers = call(together.store, once)
 
     assert together.outcome(answers) == apart.outcome(one_by_one(apart.store, once))
     bound = [request.name for request, answer in zip(once, answers, strict=True) if answer is None]
@@ -311,7 +310,7 @@ def test_pods_of_all_sorts(what: str) -> None:
     together, apart = World(), World()
     requests: list[Request] = [new_pod("first"), NEW_PODS[what], new_pod("last")]
 
-    answers = call_all(together.store, requests)
+    answers = call(together.store, requests)
 
     assert together.outcome(answers) == apart.outcome(one_by_one(apart.store, requests))
     assert exists(together.store, POD, "last")
@@ -322,7 +321,7 @@ def test_new_pods_that_belong_to_another_go_with_it() -> None:
     owner = create_pod(store, "parent")
     reference = OwnerReference(api_version="v1", kind="Pod", name="parent", uid=owner.uid)
 
-    call_all(store, [new_pod(name, owner_references=[reference]) for name in ("a", "b")])
+    call(store, [new_pod(name, owner_references=[reference]) for name in ("a", "b")])
     delete(store, POD, "parent")
 
     assert not {"a", "b"} & set(names(store, POD))
@@ -342,7 +341,7 @@ def test_pods_that_are_told_the_same_share_their_status() -> None:
 
     bound, tried, zoned, web = (
         answer.status  # type: ignore[union-attr]
-        for answer in call_all(store, requests)
+        for answer in call(store, requests)
     )
 
     assert bound is zoned
@@ -355,8 +354,8 @@ def test_watchers_hear_of_all_evictions_at_once() -> None:
     store = World().store
     log = Log(store, POD)
 
-    call_all(store, PATCHES[:6])
-    call_all(store, [Delete(POD, "default", name) for name in ("web", "tried", "zoned")])
+    call(store, PATCHES[:6])
+    call(store, [Delete(POD, "default", name) for name in ("web", "tried", "zoned")])
 
     assert log.batches == [6, 3]
 
@@ -366,7 +365,7 @@ def test_one_that_is_special_among_others(oddity: Request) -> None:
     requests = [new_event("first"), oddity, new_event("last")]
     together, apart = World(), World()
 
-    answers = call_all(together.store, requests)
+    answers = call(together.store, requests)
 
     assert together.outcome(answers) == apart.outcome(one_by_one(apart.store, requests))
 
@@ -379,7 +378,7 @@ def test_one_that_is_special_among_evictions(
     requests = [ordinary[0], oddity, ordinary[1]]
     together, apart = World(calm=True), World(calm=True)
 
-    answers = call_all(together.store, requests)
+    answers = call(together.store, requests)
 
     assert together.outcome(answers) == apart.outcome(one_by_one(apart.store, requests))
 
@@ -390,9 +389,7 @@ def test_an_owner_that_waits_for_its_dependants_goes_with_the_last_one() -> None
     store.delete(Delete(POD, "default", "owner"), propagation="Foreground")
     assert exists(store, POD, "owner")
 
-    call_all(
-        store, [Delete(POD, "default", name, grace_period_seconds=0) for name in ("owned", "web")]
-    )
+    call(store, [Delete(POD, "default", name, grace_period_seconds=0) for name in ("owned", "web")])
 
     assert not exists(store, POD, "owner")
 
@@ -406,7 +403,7 @@ def test_a_namespace_that_is_being_deleted_goes_with_the_last_pod() -> None:
     delete(store, NAMESPACE, "shop")
     assert exists(store, NAMESPACE, "shop", "")
 
-    call_all(store, [Delete(POD, "shop", name, grace_period_seconds=0) for name in ("a", "b")])
+    call(store, [Delete(POD, "shop", name, grace_period_seconds=0) for name in ("a", "b")])
 
     assert not exists(store, NAMESPACE, "shop", "")
 
@@ -415,7 +412,7 @@ def test_watchers_hear_of_a_crowd_at_once() -> None:
     store = Store(VirtualClock(START_S))
     log = Log(store, EVENT)
 
-    call_all(store, [new_event(f"e{n}") for n in range(5)])
+    call(store, [new_event(f"e{n}") for n in range(5)])
 
     assert log.batches == [5]
 
@@ -424,7 +421,7 @@ def test_it_is_on_the_disk_before_it_is_answered(tmp_path: Path) -> None:
     journal = SqliteJournal(tmp_path)
     store = Store(VirtualClock(START_S), journal=journal)
 
-    answers = call_all(store, [new_event("a"), new_event("b")])
+    answers = call(store, [new_event("a"), new_event("b")])
     journal.close()
 
     assert [answer.metadata.name for answer in answers] == ["a", "b"]  # type: ignore[union-attr]
@@ -455,7 +452,7 @@ def test_a_disk_that_takes_nothing_refuses_all_of_them(
     for works in (0, 1):
         # Once it has failed nothing is taken any more, even if it would work again.
         journal._connection.execute(f"PRAGMA query_only={1 - works}")
-        answers = call_all(store, requests)
+        answers = call(store, requests)
         assert isinstance(answers[0], Unavailable)
         assert isinstance(answers[-1], Unavailable)
         assert len(answers) == len(requests)
@@ -471,9 +468,9 @@ def test_inside_a_batch_it_is_answered_when_the_batch_ends() -> None:
     told: list[Any] = []
 
     with store.batch():
-        store.call_all([new_event("a"), Get(EVENT, "default", "nothing")], told.append)
+        store.call([new_event("a"), Delete(EVENT, "default", "x")], lambda *some: told.append(some))
         assert told == []
 
-    ((made, missing),) = told
-    assert made.metadata.name == "a"
+    (first, (made,)), (second, (missing,)) = told
+    assert (first, second, made.metadata.name) == (0, 1, "a")
     assert isinstance(missing, NotFound)
