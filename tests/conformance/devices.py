@@ -11,7 +11,7 @@ from random import Random
 from typing import Any
 
 from stowplan.config import load_config
-from stowplan.core.attempts import AttemptLog
+from stowplan.core.attempts import AttemptLog, Failed
 from stowplan.core.decision import Decision
 from stowplan.core.machine import Machine
 from stowplan.core.messages import Added, Answered, Call, Effect, ScheduleNext
@@ -47,11 +47,9 @@ class DeviceDecisions(Decisions):
         self.held_back = framework.plugins.instances[_PLUGIN].pre_enqueue(queued.info)
         self.bind_problem, self.pod = "", queued.info.pod
 
-    def failed(
-        self, queued: QueuedPod, decision: Decision, status: Status, now_s: float, seconds: float
-    ) -> None:
+    def failed(self, attempt: Failed, now_s: float) -> None:
         if self.made[-1].node:
-            self.bind_problem = status.message
+            self.bind_problem = attempt.status.message
 
 
 class Replay:
@@ -107,13 +105,20 @@ class Replay:
             return {name: value for name, value in shown.items() if name in ("pod", "errors")}
         if heard.bind_problem:
             shown["preBindError"] = heard.bind_problem
-            shown.pop("requestMappings", None)
         if decision.node:
-            stored = self._stored_claims(pod)
-            if not heard.bind_problem and shown.get("claims", {}) != stored:
-                shown["problem"] = f"{shown.get('claims')} is shown, {stored} is stored"
-            shown["claims"] = stored
+            stored, mapped = self._stored_claims(pod), self._mapped(pod)
+            if decision.details and not heard.bind_problem:
+                for name, there in (("claims", stored), ("requestMappings", mapped)):
+                    if shown.get(name, type(there)()) != there:
+                        shown["problem"] = f"{shown.get(name)} is shown, {there} is stored"
+            shown |= {"claims": stored, "requestMappings": mapped}
         return shown
+
+    def _mapped(self, pod: Pod) -> list[str]:
+        return [
+            f"{it['containerName']}:{it['resourceName']}={it['requestName']}"
+            for it in self.server.mappings.get(pod.key, ())
+        ]
 
     def _stored_claims(self, pod: Pod) -> dict[str, Any]:
         own = {status.name: status for status in pod.status.resource_claim_statuses or ()}

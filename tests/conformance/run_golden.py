@@ -46,7 +46,7 @@ Scenario = dict[str, Any]
 _EXPRESSIONS = "cel_truth"
 """Not of clusters: `run_cel` reads it."""
 
-_TABLES = ("feasible", "rejected", "scores", "totals")
+_TABLES = ("feasible", "rejected", "scores", "totals", "nodeAllocations")
 """What a brief decision does not have."""
 
 

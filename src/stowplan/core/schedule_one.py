@@ -70,14 +70,7 @@ def schedule_one(
         status = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (NO_NODES,))
         return Attempt(decision, cycle, status=status, nominate=Nominate(""))
     try:
-<<<<<<< HEAD
-        search = algorithm.search_quietly(framework, cycle, pod)
-        if search is None:
-            search = yield from algorithm.search(framework, cycle, pod)
-            decision.details = cycle.data.get(DETAILS)
-=======
         search = yield from algorithm.search(framework, cycle, pod)
->>>>>>> main
         _describe(decision, search)
         if algorithm.explain is not None:
             algorithm.explain(framework, cycle, pod, search, decision)
@@ -137,6 +130,7 @@ def _fits_nowhere(
 ) -> Generator[Any, Any, Attempt]:
     """PostFilter may make room; the attempt has failed all the same."""
     cycle, decision = outcome
+    decision.details = cycle.data.get(DETAILS)
     diagnosis = search.diagnosis
     assert isinstance(diagnosis, Diagnosis)
     decision.reasons = diagnosis.histogram()

@@ -25,7 +25,7 @@ def filter_one_by_one(
     return _over_all(cycle, rows, filter_rows(cycle, pod, plugin, rows, pending))
 
 
-def filter_the_rest(cycle: Cycle, pod: PodInfo, plugin: Any, passed: NodeMask) -> Verdict:
+def filter_passing(cycle: Cycle, pod: PodInfo, plugin: Any, passed: NodeMask) -> Verdict:
     """The same for a plugin that knows many nodes at a time, and is not to look at all of them."""
     rows = passed.nonzero()[0]
     asked: Verdict = plugin.filter_nodes(cycle, pod, cycle.nodes, rows)

@@ -25,17 +25,12 @@ from stowplan.framework.findings import Feasible, PreFilterVerdict, ScoreBoard
 from stowplan.framework.handle import Handle
 from stowplan.framework.kept import KeptAnswers, LocalAnswers
 from stowplan.framework.nominations import count_nominated, filter_beside_nominated
-<<<<<<< HEAD
 from stowplan.framework.one_by_one import (
     filter_one_by_one,
-    filter_the_rest,
+    filter_passing,
     score_one_by_one,
 )
-from stowplan.framework.plan import Outline, Plan, Quiet, is_idle_if_skipped, is_node_only
-=======
-from stowplan.framework.one_by_one import filter_one_by_one, score_one_by_one
 from stowplan.framework.plan import Outline, Plan
->>>>>>> main
 from stowplan.framework.planning import Planner, Tallies
 from stowplan.framework.plugin import PluginSet, PreFilterExtensions, PreFilterResult
 from stowplan.framework.status import (
@@ -290,8 +285,8 @@ class Framework:
         table = cycle.nodes
         verdict: Verdict
         try:
-            if getattr(plugin, "asks_the_rest_only", False):
-                verdict = filter_the_rest(cycle, pod, plugin, found.mask)
+            if getattr(plugin, "only_passing", False):
+                verdict = filter_passing(cycle, pod, plugin, found.mask)
             elif hasattr(plugin, "filter_nodes"):
                 verdict = plugin.filter_nodes(cycle, pod, table, slice(0, table.size))
             else:

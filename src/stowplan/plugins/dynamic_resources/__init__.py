@@ -8,7 +8,7 @@ may be given back by PostFilter.  Mirrors kube-scheduler's `dynamicresources/dyn
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -19,8 +19,10 @@ from stowplan.framework.errors import filter_failed
 from stowplan.framework.events import Action, EventRegistration, Hint, Resource, on
 from stowplan.framework.handle import Handle
 from stowplan.framework.plugin import BindingSteps, PostFilterResult, PreFlight
+from stowplan.framework.reads import Reads
 from stowplan.framework.status import (
     SKIP,
+    SKIP_ALWAYS,
     Rows,
     Scores,
     Status,
@@ -65,8 +67,8 @@ class Args(Protocol):
 
 class DynamicResources:
     name = "DynamicResources"
-    idle_if_skipped = True
-    asks_the_rest_only = True
+    reads = Reads.CLUSTER
+    only_passing = True
 
     def __init__(self, args: Args | None, handle: Handle) -> None:
         self._handle = handle
@@ -139,14 +141,10 @@ class DynamicResources:
 
     # -- PreFilter --------------------------------------------------------------------------
 
-    def concerns(self, pod: PodInfo) -> bool:
-        """Which class stands for what may change, but then all plans are made anew."""
-        return bool(pod.kind.spec.resource_claims) or self._wants_devices(pod)
-
-    def concerns_score(self, pod: PodInfo) -> bool:
-        return self.concerns(pod)
-
     def pre_filter(self, cycle: Cycle, pod: PodInfo) -> Status | None:
+        if not pod.kind.spec.resource_claims and not self._may_want_devices(pod):
+            # Until another class stands for what it asks for: then all that is kept is dropped.
+            return SKIP_ALWAYS
         attempt = cycle.data[self.name] = Attempt([])
         try:
             found = list(claims_of(pod.pod, self._claims.get))
@@ -167,15 +165,14 @@ class DynamicResources:
         self._filter.begin(attempt)
         return None
 
-    def _wants_devices(self, pod: PodInfo) -> bool:
-        """Whether it asks for an extended resource that a device class stands for."""
+    def _may_want_devices(self, pod: PodInfo) -> bool:
+        """Whether it names an extended resource that a device class stands for."""
         by_resource = self._resources.by_resource
-        if not by_resource:
-            return False
-        return any(n > 0 and name in by_resource for name, n in pod.kind.requests.items())
+        return bool(by_resource) and not by_resource.keys().isdisjoint(pod.kind.requests)
 
     def _special_claim(self, pod: PodInfo) -> ResourceClaim | None:
-        if not self._wants_devices(pod):
+        by_resource = self._resources.by_resource
+        if not any(n > 0 and name in by_resource for name, n in pod.kind.requests.items()):
             return None
         return self._claims.special_of(pod.pod) or new_special_claim(pod.pod)
 
@@ -297,13 +294,15 @@ class DynamicResources:
     # -- Score ------------------------------------------------------------------------------
 
     def score_node(self, cycle: Cycle, pod: PodInfo, node: NodeInfo) -> int:
-        attempt: Attempt = cycle.data[self.name]
-        return score_of(attempt, node.name)
+        attempt: Attempt | None = cycle.data.get(self.name)
+        return 0 if attempt is None else score_of(attempt, node.name)
 
     def score_nodes(
         self, cycle: Cycle, pod: PodInfo, nodes: NodeTable, rows: Rows | slice
-    ) -> Scores:
-        attempt: Attempt = cycle.data[self.name]
+    ) -> Scores | int:
+        attempt: Attempt | None = cycle.data.get(self.name)
+        if attempt is None or not attempt.pending:
+            return 0
         names = nodes.names
         scores = [score_of(attempt, names[row]) for row in _numbers(rows, nodes.size)]
         return np.array(scores, np.int64)
