@@ -111,7 +111,9 @@ def _metadata(claim: ResourceClaim) -> dict[str, Any]:
 
 def deallocate(claim: ResourceClaim) -> Generator[Any, Any, ApiError | None]:
     """Take allocation, reservations and what drivers said off a claim."""
-    cleared = {"allocation": None, "reservedFor": None, "devices": None}
+    cleared = {"allocation": None, "reservedFor": None}
+    if claim.status.devices:
+        cleared["devices"] = None  # A right of its own, so only where it is needed.
     metadata = claim.metadata
     body = {"metadata": _metadata(claim), "status": cleared}
     answer = yield Patch(RESOURCE_CLAIM, metadata.namespace, metadata.name, body, "merge", "status")
