@@ -30,7 +30,6 @@ Registry = Mapping[str, type]
 """Plugin name -> class.  In-tree ones, and a user's beside them."""
 
 _UNUSED_POINTS = {
-    "DynamicResources": frozenset({"score", "reserve", "preBind"}),
     "NodeResourcesFit": frozenset({"placementScore"}),
 }
 """Where upstream has more of a plugin than there is here: a configuration may name them."""
