@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from stowplan.plugin import (
@@ -16,6 +16,7 @@ from stowplan.plugin import (
     NodeTable,
     Pod,
     PodInfo,
+    Reads,
     Resource,
     Rows,
     Status,
@@ -31,13 +32,10 @@ OTHER_TEAM = "node(s) belonged to another team"
 
 class TeamNodes:
     name = "TeamNodes"
-    node_only = True
+    reads = Reads.NODE
 
     def __init__(self, args: Any, handle: Handle) -> None:
         pass
-
-    def signature(self, pod: PodInfo) -> Hashable:
-        return (pod.kind.labels.get(TEAM),)
 
     def filter_node(self, cycle: Cycle, pod: PodInfo, node: NodeInfo) -> Status | None:
         owner = node.labels.get(TEAM)

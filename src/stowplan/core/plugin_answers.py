@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from stowplan.framework.plugin import PreFilterResult, Wait
-from stowplan.framework.status import Status, Verdict
+from stowplan.framework.status import Normalized, Status, Verdict
 
 IsRight = Callable[[Any, tuple[Any, ...]], bool]
 """Whether it is an answer, and with what the method was called."""
@@ -104,7 +104,7 @@ def _is_verdict(answer: Any, args: tuple[Any, ...]) -> bool:
 
 
 def _are_scores(answer: Any, args: tuple[Any, ...]) -> bool:
-    scores = getattr(answer, "scores", answer)
+    scores = answer.scores if isinstance(answer, Normalized) else answer
     if not isinstance(scores, np.ndarray):
         return _is_whole(scores)
     if scores.shape != (_count(args),) or scores.dtype.kind not in "iuf":

@@ -16,7 +16,7 @@ from stowplan.config import (
 )
 from stowplan.core.plugin_answers import checked, place_in
 from stowplan.framework.handle import Handle
-from stowplan.framework.plugin import PluginSet, points_of
+from stowplan.framework.plugin import PluginSet, check_plugin, points_of
 from stowplan.framework.runtime import Framework
 from stowplan.framework.timing import Recorder
 from stowplan.plugins import IN_TREE
@@ -31,7 +31,6 @@ Registry = Mapping[str, type]
 """Plugin name -> class.  In-tree ones, and a user's beside them."""
 
 _UNUSED_POINTS = {
-    "DynamicResources": frozenset({"score", "reserve", "preBind"}),
     "NodeResourcesFit": frozenset({"placementScore"}),
 }
 """Where upstream has more of a plugin than there is here: a configuration may name them."""
@@ -76,11 +75,11 @@ def _framework(
         if args is None:
             args = default_args(name)
         try:
+            check_plugin(registry[name])
             plugin = made[name] = _made_of(registry[name])(args, handle)
             if hasattr(plugin, "events_to_register"):
                 # Asked again for the queue; a mistake in it is to be found before anything runs.
                 build_hint_map([plugin])
-            _check_forms(made[name])
         except (Exception, SystemExit) as cause:
             told = f"it wanted to exit ({cause})" if isinstance(cause, SystemExit) else str(cause)
             problem = f'initializing plugin "{name}": {told}{place_in(cause, registry[name])}'
@@ -118,9 +117,3 @@ def _framework(
 def _made_of(plugin: type) -> type:
     """A user's plugin may answer anything."""
     return plugin if plugin in IN_TREE.values() else checked(plugin)
-
-
-def _check_forms(plugin: object) -> None:
-    for whole, single in (("filter_nodes", "filter_node"), ("score_nodes", "score_node")):
-        if hasattr(plugin, whole) and not hasattr(plugin, single):
-            raise TypeError(f"it has {whole} and lacks {single}, which is asked about single nodes")

@@ -41,6 +41,7 @@ from stowplan.objects.kinds import (
     CSI_DRIVER,
     CSI_NODE,
     CSI_STORAGE_CAPACITY,
+    DEVICE_CLASS,
     NAMESPACE,
     NODE,
     PERSISTENT_VOLUME,
@@ -49,6 +50,8 @@ from stowplan.objects.kinds import (
     POD_DISRUPTION_BUDGET,
     REPLICA_SET,
     REPLICATION_CONTROLLER,
+    RESOURCE_CLAIM,
+    RESOURCE_SLICE,
     SERVICE,
     STATEFUL_SET,
     STORAGE_CLASS,
@@ -75,6 +78,9 @@ WATCHED: tuple[tuple[Kind, ListOptions], ...] = (
     (CSI_DRIVER, ListOptions()),
     (CSI_STORAGE_CAPACITY, ListOptions()),
     (VOLUME_ATTACHMENT, ListOptions()),
+    (DEVICE_CLASS, ListOptions()),
+    (RESOURCE_SLICE, ListOptions()),
+    (RESOURCE_CLAIM, ListOptions()),
     (POD, UNFINISHED),
 )
 

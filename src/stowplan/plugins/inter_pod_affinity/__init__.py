@@ -20,8 +20,11 @@ import numpy as np
 from stowplan.framework.cycle import Cycle
 from stowplan.framework.events import Action, EventRegistration, Hint, Resource, on
 from stowplan.framework.handle import Handle
+from stowplan.framework.reads import Reads
 from stowplan.framework.status import (
     SKIP,
+    SKIP_STEADILY,
+    Normalized,
     Rows,
     Scores,
     Status,
@@ -66,6 +69,7 @@ class Args(Protocol):
 
 class InterPodAffinity:
     name = "InterPodAffinity"
+    reads = Reads.CLUSTER
 
     def __init__(self, args: Args, handle: Handle) -> None:
         self._hard_weight = args.hard_pod_affinity_weight
@@ -94,14 +98,14 @@ class InterPodAffinity:
         kind = pod.kind
         table = cycle.nodes
         if not kind.has_pod_affinity and not table.pods.required_anti_affinity.terms:
-            return SKIP
+            return _skip(kind)
         if kind.has_pod_affinity and kind.affinity_error:
             return unresolvable(f"parsing pod: {kind.affinity_error}")
         terms = self._terms(kind)
         against = terms.anti_affinity_against(kind, table)
         existing = PairCounts.of(table, against)
         if not terms.affinity and not terms.anti_affinity and existing.is_empty:
-            return SKIP
+            return _skip(kind)
         cycle.data[self.name] = AffinityCounts(
             affinity=PairCounts.of(table, terms.affinity_counts),
             anti_affinity=PairCounts.of(
@@ -163,13 +167,13 @@ class InterPodAffinity:
                 or pods.required_affinity.terms
             )
             if self._ignore_existing or nobody_cares:
-                return SKIP
+                return _skip(kind)
         if kind.has_pod_affinity and kind.affinity_error:
             return error(f"failed to parse pod: {kind.affinity_error}")
         weights = self._terms(kind).weights(kind, table, self._hard_weight)
         scores = AffinityScores(weights, table)
         if scores.is_empty:
-            return SKIP
+            return _skip(kind)
         cycle.data[self._score_key] = scores
         return None
 
@@ -179,25 +183,16 @@ class InterPodAffinity:
 
     def score_nodes(
         self, cycle: Cycle, pod: PodInfo, nodes: NodeTable, rows: Rows | slice
-    ) -> Scores:
+    ) -> Normalized | int:
         scores: AffinityScores = cycle.data[self._score_key]
-        return scores.of_rows(rows)
+        found = scores.normalized(pod.kind, nodes, rows, self._host_scores)
+        return found if isinstance(found, int) else Normalized(found)
 
     def normalize_scores(
         self, cycle: Cycle, pod: PodInfo, nodes: NodeTable, rows: Rows, scores: Scores
     ) -> Scores:
-        found = normalized(scores, weight=1) if len(scores) else 0
+        found = normalized(scores) if len(scores) else 0
         return np.zeros(len(scores), np.int64) if isinstance(found, int) else found
-
-    def weighted_scores(
-        self, cycle: Cycle, pod: PodInfo, nodes: NodeTable, rows: Rows, weight: int
-    ) -> Scores | int:
-        scores: AffinityScores = cycle.data[self._score_key]
-        return scores.normalized(pod.kind, nodes, rows, weight, self._host_scores)
-
-    def skips_steadily(self, pod: PodInfo) -> bool:
-        """What a pod without terms meets are the terms of others; its own, anybody's labels."""
-        return not pod.kind.has_pod_affinity
 
     # -- events -----------------------------------------------------------------------------
 
@@ -357,6 +352,11 @@ class _KindTerms:
 
 def _times(factor: int, queries: Iterable[Weighted]) -> list[Weighted]:
     return [(factor * weight, query) for weight, query in queries]
+
+
+def _skip(kind: PodKind) -> Status:
+    """What a pod without terms meets are the terms of others; its own, anybody's labels."""
+    return SKIP if kind.has_pod_affinity else SKIP_STEADILY
 
 
 def _is_placed(pod: Pod) -> bool:
