@@ -15,8 +15,8 @@ import msgspec
 from stowplan.objects.devices import Allocation, ResourceClaim
 from stowplan.objects.node_selector import CompiledNodeSelector
 from stowplan.objects.pod import ContainerExtendedResourceRequest
-from stowplan.plugins.dynamic_resources.allocator import Choices
 from stowplan.plugins.dynamic_resources.extended_resources import SpecialClaim
+from stowplan.plugins.dynamic_resources.kept_searches import KeptSearch, OnNode
 from stowplan.plugins.dynamic_resources.requests import AllocationError, ClaimAsk
 
 
@@ -37,15 +37,6 @@ class OwnClaim:
 
 
 @dataclass(slots=True, eq=False)
-class OnNode:
-    """What was found on one node where the pod can run."""
-
-    choices: Choices | None
-    """Per claim that had no allocation, in their order; None where nothing had to be found."""
-    special: SpecialClaim | None = None
-
-
-@dataclass(slots=True, eq=False)
 class Attempt:
     claims: list[OwnClaim]
     pending: dict[int, str] = field(default_factory=dict)
@@ -54,6 +45,8 @@ class Attempt:
     """No node was found: what is noted of nodes from now on is what preemption tries."""
     unavailable: set[int] = field(default_factory=set)
     """Claims (by position) that keep the pod off some node for where they are allocated."""
+    kept: KeptSearch | None = None
+    """What was found for claims like these before; None where more than devices decides."""
     nodes: dict[str, OnNode] = field(default_factory=dict)
     errors: dict[str, str] = field(default_factory=dict)
     """Node -> why it could not even be said whether the pod fits there."""
