@@ -46,7 +46,7 @@ from stowplan.plugins.dynamic_resources.pod_claims import ClaimProblem, claims_o
 from stowplan.plugins.dynamic_resources.pools import Slices
 from stowplan.plugins.dynamic_resources.requests import AllocationError
 from stowplan.plugins.dynamic_resources.results import allocation_of
-from stowplan.plugins.dynamic_resources.scoring import score_of
+from stowplan.plugins.dynamic_resources.scoring import has_alternatives, score_of
 from stowplan.state.node_info import NodeInfo
 from stowplan.state.node_table import NodeTable
 from stowplan.state.pod_info import PodInfo
@@ -294,7 +294,7 @@ class DynamicResources:
         self, cycle: Cycle, pod: PodInfo, nodes: NodeTable, rows: Rows | slice
     ) -> Scores | int:
         attempt: Attempt | None = cycle.data.get(self.name)
-        if attempt is None or not attempt.pending:
+        if attempt is None or not attempt.pending or not has_alternatives(attempt):
             return 0
         names = nodes.names
         scores = [score_of(attempt, names[row]) for row in _numbers(rows, nodes.size)]
@@ -312,7 +312,7 @@ class DynamicResources:
         if attempt is None or not attempt.needs_devices:
             return None
         pending = attempt.pending
-        found = attempt.nodes.get(node)
+        found = attempt.on(node)
         if found is None or found.choices is None:
             if all(attempt.claims[number].is_special for number in pending):
                 return None  # A device plugin serves it.

@@ -48,6 +48,9 @@ class Attempt:
     kept: KeptSearch | None = None
     """What was found for claims like these before; None where more than devices decides."""
     nodes: dict[str, OnNode] = field(default_factory=dict)
+    """Looked at one by one."""
+    on_rows: Mapping[str, OnNode] = field(default_factory=dict)
+    """Looked at all at once, from what is kept."""
     errors: dict[str, str] = field(default_factory=dict)
     """Node -> why it could not even be said whether the pod fits there."""
     special: dict[frozenset[str], tuple[SpecialClaim, ClaimAsk | AllocationError]] = field(
@@ -68,6 +71,9 @@ class Attempt:
             for number, own in enumerate(claims)
             if not own.is_allocated
         }
+
+    def on(self, node: str) -> OnNode | None:
+        return self.nodes.get(node) or self.on_rows.get(node)
 
     @property
     def needs_devices(self) -> bool:
@@ -92,7 +98,7 @@ class Attempt:
                 name: [f"{choice.ask.name}={choice.entry.name}" for choice in choices]
                 for name, choices in zip(names, found.choices, strict=True)
             }
-            for node, found in self.nodes.items()
+            for node, found in (*self.on_rows.items(), *self.nodes.items())
             if found.choices is not None
         }
 

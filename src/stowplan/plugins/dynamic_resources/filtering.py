@@ -106,7 +106,7 @@ class DeviceFilter:
             if kept is not None:
                 kept.note(row, int(why[position]), attempt.nodes.pop(node.name, None))
         if kept is not None and not errors:
-            attempt.nodes = kept.found_on(nodes, rows)
+            attempt.on_rows = kept.found_on(nodes, rows)
         return why, errors
 
     # -- one node ---------------------------------------------------------------------------

@@ -7,6 +7,7 @@ answer is the last one's but for that node, and for the others that share a pool
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import ItemsView, Iterator, Mapping
 from dataclasses import dataclass
 
 import msgspec
@@ -38,6 +39,29 @@ class OnNode:
     choices: Choices | None
     """Per claim that had no allocation, in their order; None where nothing had to be found."""
     special: SpecialClaim | None = None
+
+
+class FoundOnRows(Mapping[str, OnNode]):
+    """What was found on some rows of the table, by name: most of it is never looked at."""
+
+    def __init__(
+        self, found: dict[int, OnNode], row_of: dict[str, int], names: list[str], rows: list[int]
+    ) -> None:
+        self._found, self._row_of, self._names, self._rows = found, row_of, names, rows
+
+    def __getitem__(self, name: str) -> OnNode:
+        return self._found[self._row_of[name]]
+
+    def __iter__(self) -> Iterator[str]:
+        return (self._names[row] for row in self._rows if row in self._found)
+
+    def __len__(self) -> int:
+        return sum(row in self._found for row in self._rows)
+
+    def items(self) -> ItemsView[str, OnNode]:
+        """Of the time it was made, whatever became of the rows since."""
+        found = self._found
+        return {self._names[row]: found[row] for row in self._rows if row in found}.items()
 
 
 class KeptSearch:
@@ -81,10 +105,9 @@ class KeptSearch:
         if found is not None:
             self._found[row] = found
 
-    def found_on(self, nodes: NodeTable, rows: list[int]) -> dict[str, OnNode]:
-        """By name, of these rows those where all was found."""
-        found, names = self._found, nodes.names
-        return {names[row]: found[row] for row in rows if row in found}
+    def found_on(self, nodes: NodeTable, rows: list[int]) -> FoundOnRows:
+        """By name, of these rows those where all was found; true from now on."""
+        return FoundOnRows(self._found.copy(), nodes.row_of, nodes.names[:], rows)
 
 
 class KeptSearches:
