@@ -396,6 +396,12 @@ def test_data_is_there_again(start: Any, tmp_path: Path) -> None:
     assert [node["metadata"]["name"] for node in listed["items"]] == ["node-1", "node-2"]
     assert int(listed["metadata"]["resourceVersion"]) >= int(version)
     assert "another process uses this folder" in " ".join(refused("--data", tmp_path / "data"))
+    assert second.end(signal.SIGTERM) == (0, ""), "nobody asked for a number of nodes"
+    third = start("--data", tmp_path / "data", "--nodes", "1")
+    assert len(third.get("/api/v1/nodes")["items"]) == 2
+    note, hint = third.end(signal.SIGTERM)[1].splitlines()
+    assert note == f"note: {tmp_path}/data has 2 nodes, more than --nodes 1; they all stay"
+    assert "kubectl delete node" in hint
 
 
 @pytest.mark.slow

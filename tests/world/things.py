@@ -21,7 +21,9 @@ def workload(
     kind: str, name: str, cpu: str = "1", template: Data | None = None, **spec: Any
 ) -> Data:
     made = {"metadata": {"labels": {"app": name}}, "spec": pod("", cpu)["spec"], **(template or {})}
-    if kind != "Job":
+    if kind == "Job":
+        made["spec"] = {**made["spec"], "restartPolicy": "Never"}
+    else:
         spec["selector"] = {"matchLabels": {"app": name}}
     return {
         "apiVersion": "batch/v1" if kind == "Job" else "apps/v1",

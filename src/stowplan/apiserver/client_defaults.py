@@ -15,15 +15,33 @@ from stowplan.objects.kinds import Kind
 
 Data = dict[str, Any]
 
+_TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
+
 
 def with_defaults(kind: Kind, data: Data) -> Data:
     """`data` with every default that does not depend on other objects; idempotent."""
-    fill = _FILLERS.get(kind.name)
-    if fill is None:
+    fill, plain = _FILLERS.get(kind.name), _PLAIN.get(kind.name, ())
+    if fill is None and not plain:
         return data
     data = dict(data)
-    fill(data)
+    if fill is not None:
+        fill(data)
+    for path, defaults in plain:
+        _fill_at(data, path.split("."), defaults)
     return data
+
+
+def _fill_at(data: Data, path: list[str], defaults: Data) -> None:
+    name, *rest = path
+    if name.endswith("[]"):
+        places = _each(data, name[:-2])
+    else:
+        places = [_child(data, name)] if isinstance(data.get(name), dict) else []
+    for place in places:
+        if rest:
+            _fill_at(place, rest, defaults)
+        else:
+            _fill(place, **defaults)
 
 
 def _child(data: Data, key: str) -> Data:
@@ -69,6 +87,8 @@ def _pod_spec(spec: Data) -> None:
         securityContext={},
         schedulerName="default-scheduler",
     )
+    if spec.get("serviceAccountName"):
+        _fill(spec, serviceAccount=spec["serviceAccountName"])
     for field in ("containers", "initContainers", "ephemeralContainers"):
         for container in _each(spec, field):
             _container(container)
@@ -152,7 +172,18 @@ def _stateful_set(data: Data) -> None:
         _fill(_child(strategy, "rollingUpdate"), partition=0)
 
 
+def _cron_job(data: Data) -> None:
+    job = _child(_child(data, "spec"), "jobTemplate")
+    _template(job)
+
+
 def _daemon_set(data: Data) -> None:
+    metadata = data.get("metadata")
+    if isinstance(metadata, dict) and metadata.get("generation"):
+        # What the first version of the API had as a field.
+        metadata = _child(data, "metadata")
+        annotations = _child(metadata, "annotations")
+        _fill(annotations, **{_TEMPLATE_GENERATION: str(metadata["generation"])})
     spec = _template(data)
     _fill(spec, revisionHistoryLimit=10)
     strategy = _child(spec, "updateStrategy")
@@ -227,10 +258,39 @@ def _priority_class(data: Data) -> None:
     _fill(data, value=0)
 
 
+_RBAC = {"apiGroup": "rbac.authorization.k8s.io"}
+_EXACT = {"allocationMode": "ExactCount", "count": 1}
+_CPU_METRIC = {
+    "type": "Resource",
+    "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}},
+}
+_PLAIN: dict[str, tuple[tuple[str, Data], ...]] = {
+    "Endpoints": (("subsets[].ports[]", {"protocol": "TCP"}),),
+    "RoleBinding": (("roleRef", _RBAC),),
+    "ClusterRoleBinding": (("roleRef", _RBAC),),
+    "ResourceClaim": (("spec.devices.requests[].exactly", _EXACT),),
+    "ResourceClaimTemplate": (("spec.spec.devices.requests[].exactly", _EXACT),),
+    "CronJob": (
+        (
+            "spec",
+            {
+                "concurrencyPolicy": "Allow",
+                "suspend": False,
+                "successfulJobsHistoryLimit": 3,
+                "failedJobsHistoryLimit": 1,
+            },
+        ),
+    ),
+    "HorizontalPodAutoscaler": (("spec", {"minReplicas": 1, "metrics": [_CPU_METRIC]}),),
+    "NetworkPolicy": (("spec", {"policyTypes": ["Ingress"]}),),
+}
+"""Defaults that are always the same, by where they belong."""
+
 _FILLERS: dict[str, Callable[[Data], None]] = {
     "Pod": _pod,
     "Deployment": _deployment,
     "StatefulSet": _stateful_set,
+    "CronJob": _cron_job,
     "DaemonSet": _daemon_set,
     "Job": _job,
     "ReplicaSet": _replica_set,

@@ -17,7 +17,7 @@ from typing import Any
 
 from stowplan.apiserver import wire_schema
 from stowplan.apiserver.wire_schema import Field, Message
-from stowplan.objects.quantity import QuantityError, canonical
+from stowplan.objects.quantity import QuantityError, canonical, parse_quantity
 from stowplan.objects.times import parse_time
 
 Data = dict[str, Any]
@@ -31,6 +31,7 @@ _QUANTITY_RULE = (
 )
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)")
 _MICRO_TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d\.\d{6}([Zz]|[+-]\d\d:\d\d)")
+_AMOUNT = "amount"
 _OF_EVERY_OBJECT = ("apiVersion", "kind")
 # Messages inside others that may say what kind they are.
 _TYPED = frozenset({"meta.DeleteOptions"})
@@ -48,9 +49,13 @@ class Twice(dict[str, Any]):
     earlier: list[tuple[str, Any]]
 
 
-def conform(data: Data, message: Message, note: Note = lambda _: None) -> Data:
+class Conformed(dict[str, Any]):
+    """A body that was read by the schema: it need not be again."""
+
+
+def conform(data: Data, message: Message, note: Note = lambda _: None) -> Conformed:
     """A copy that has nothing but what the message declares; notes what it leaves out."""
-    return _mapping(data, message, "", note, DEPTH_MAX)
+    return Conformed(_mapping(data, message, "", note, DEPTH_MAX))
 
 
 def _mapping(data: Any, message: Message, path: str, note: Note, depth: int) -> Data:
@@ -90,9 +95,15 @@ def _field(value: Any, field: Field, path: str, note: Note, depth: int) -> Any:
     if field.flag == "%":
         if not isinstance(value, dict):
             raise _mistyped(value, path, f"map[string]{_go_type(field.type)}")
+        if isinstance(value, Twice):
+            for key, item in value.earlier:
+                note(f'duplicate field "{path}.{key}"')
+                _value(item, field.type, f"{path}.{key}", note, depth)
+        # Maps of quantities are resources, of which there is nothing finer than a thousandth.
+        is_list = field.type == wire_schema.QUANTITY and field.name != "podFixed"
+        type_ = _AMOUNT if is_list else field.type
         return {
-            key: _value(item, field.type, f"{path}.{key}", note, depth)
-            for key, item in value.items()
+            key: _value(item, type_, f"{path}.{key}", note, depth) for key, item in value.items()
         }
     return _value(value, field.type, path, note, depth)
 
@@ -184,6 +195,12 @@ def _quantity(value: Any, path: str) -> str:
         raise Malformed(_QUANTITY_RULE) from None
 
 
+def _amount(value: Any, path: str) -> str:
+    text = _quantity(value, path)
+    nanos = parse_quantity(text)
+    return canonical(f"{-(-nanos // 10**6)}m") if nanos % 10**6 else text
+
+
 def _int_or_string(value: Any, path: str) -> int | str:
     if isinstance(value, str):
         return value
@@ -212,6 +229,7 @@ _SCALARS: dict[str, Callable[[Any, str], Any]] = {
     "d": _number,
     "y": _bytes,
     wire_schema.QUANTITY: _quantity,
+    _AMOUNT: _amount,
     wire_schema.INT_OR_STRING: _int_or_string,
     "meta.Time": _time_like(_TIME, "2006-01-02T15:04:05Z07:00"),
     "meta.MicroTime": _time_like(_MICRO_TIME, "2006-01-02T15:04:05.000000Z07:00"),
@@ -222,6 +240,7 @@ _ZEROS: dict[str, Any] = {
     "b": False,
     "d": 0,
     wire_schema.QUANTITY: "0",
+    _AMOUNT: "0",
     wire_schema.INT_OR_STRING: 0,
     **dict.fromkeys(wire_schema.TIMES, None),
 }

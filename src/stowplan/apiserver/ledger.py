@@ -374,7 +374,7 @@ class Ledger:
             )
         number = int(version)
         if number > self.version:
-            raise Timeout(f"Too large resource version: {number}, current: {self.version}")
+            raise Timeout(f"Timeout: Too large resource version: {number}, current: {self.version}")
         watcher.version = number
         return [], table.hub.since(number)
 

@@ -103,6 +103,7 @@ def _containers(spec: PodSpec) -> Iterator[Problem]:
     if not spec.containers:
         yield required("spec.containers")
     names: set[str] = set()
+    host_ports: set[str] = set()
     for field, containers in (
         ("spec.containers", spec.containers),
         ("spec.initContainers", spec.init_containers),
@@ -110,9 +111,20 @@ def _containers(spec: PodSpec) -> Iterator[Problem]:
         for n, container in enumerate(containers or ()):
             where = f"{field}[{n}]"
             yield from _container(container, where)
+            yield from _host_ports(container, where, host_ports if field[5] == "c" else set())
             if container.name and container.name in names:
                 yield duplicate(f"{where}.name", container.name)
             names.add(container.name)
+
+
+def _host_ports(container: Container, where: str, taken: set[str]) -> Iterator[Problem]:
+    """A port of the host can be had once; containers that run after each other may share it."""
+    for n, port in enumerate(container.ports or ()):
+        if port.host_port:
+            text = f"{port.protocol}/{port.host_ip}/{port.host_port}"
+            if text in taken:
+                yield duplicate(f"{where}.ports[{n}].hostPort", text)
+            taken.add(text)
 
 
 def _container(container: Container, where: str) -> Iterator[Problem]:
@@ -316,6 +328,22 @@ def _pod_term(term: PodAffinityTerm, where: str) -> Iterator[Problem]:
                 yield not_allowed(
                     f"{where}.{name}", "must not be specified when labelSelector is not set"
                 )
+    yield from _label_keys(term, where)
+
+
+def _label_keys(term: PodAffinityTerm, where: str) -> Iterator[Problem]:
+    mismatch = set(term.mismatch_label_keys or ())
+    for n, key in enumerate(term.match_label_keys or ()):
+        if key in mismatch:
+            text = "exists in both matchLabelKeys and mismatchLabelKeys"
+            yield invalid(f"{where}.matchLabelKeys[{n}]", key, text)
+    for name, keys in (
+        ("matchLabelKeys", term.match_label_keys),
+        ("mismatchLabelKeys", term.mismatch_label_keys),
+    ):
+        for n, key in enumerate(keys or ()):
+            for problem in key_problems(key):
+                yield invalid(f"{where}.{name}[{n}]", key, problem)
 
 
 def validate_toleration(toleration: Toleration, where: str) -> Iterator[Problem]:

@@ -58,6 +58,11 @@ _CONFIG_KEY_RULE = (
 _CSI_NAME = re.compile(r"[a-zA-Z0-9]([-a-zA-Z0-9_.]*[a-zA-Z0-9])?")
 _ENV_NAME = re.compile(r"[ -<>-~]+")
 _INT32_MAX = 2**31 - 1
+_FIELD_PATHS_SHOWN = (
+    "metadata.name", "metadata.namespace", "metadata.uid", "spec.nodeName",
+    "spec.serviceAccountName", "status.hostIP", "status.hostIPs", "status.podIP", "status.podIPs",
+)  # fmt: skip
+_FIELD_PATHS = frozenset({*_FIELD_PATHS_SHOWN, "metadata.labels", "metadata.annotations"})
 
 
 # What may be asked of a value.
@@ -73,8 +78,22 @@ def needed(detail: str = "") -> Check:
 
 def one_of(*choices: str) -> Check:
     def check(where: str, value: Any) -> Iterator[Problem]:
-        if value is not None and value not in choices:
+        if value == "":
+            yield required(where)
+        elif value is not None and value not in choices:
             yield unsupported(where, value, choices)
+
+    return check
+
+
+def in_order(*choices: str) -> Check:
+    """As `one_of`, where upstream lists the choices in this order and not sorted."""
+
+    def check(where: str, value: Any) -> Iterator[Problem]:
+        for problem in one_of(*choices)(where, value):
+            listed = ", ".join(f'"{choice}"' for choice in choices)
+            head, found, _ = problem.detail.partition("supported values: ")
+            yield problem._replace(detail=f"{head}{found}{listed}") if found else problem
 
     return check
 
@@ -166,6 +185,55 @@ def address(where: str, value: Any) -> Iterator[Problem]:
         )
 
 
+def network(where: str, value: Any) -> Iterator[Problem]:
+    try:
+        ipaddress.ip_network(value or "0.0.0.0/0", strict=False)
+        valid = value is None or "/" in value
+    except ValueError:
+        valid = False
+    if not valid:
+        place = where.replace("podCIDR", "podCIDRs[0]") if where.endswith("podCIDR") else where
+        yield invalid(
+            place, value, "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
+        )
+
+
+def not_negative_amounts(where: str, value: Any) -> Iterator[Problem]:
+    for name, amount in (value or {}).items():
+        yield from not_negative(f"{where}[{name}]", amount)
+
+
+def address_or_none(where: str, value: Any) -> Iterator[Problem]:
+    if value != "None":
+        yield from address(where, value)
+
+
+def named_ports(where: str, value: Any) -> Iterator[Problem]:
+    """A Service has ports unless it is headless; of several, each has a name of its own."""
+    ports = value.get("ports") or ()
+    if not ports and value.get("type") != "ExternalName" and value.get("clusterIP") != "None":
+        yield required(f"{where}.ports")
+    names = set()
+    for n, port in enumerate(ports):
+        name = port.get("name", "")
+        if not name and len(ports) > 1:
+            yield required(f"{where}.ports[{n}].name")
+        elif name in names:
+            yield duplicate(f"{where}.ports[{n}].name", name)
+        names.add(name)
+
+
+def selects_itself(where: str, value: Any) -> Iterator[Problem]:
+    """A ReplicationController's selector is a map, and must fit its own template."""
+    wanted, template = value.get("selector") or {}, value.get("template") or {}
+    labels = (template.get("metadata") or {}).get("labels") or {}
+    if not wanted:
+        yield required(f"{where}.selector")
+    if any(labels.get(key) != text for key, text in wanted.items()):
+        text = "`selector` does not match template `labels`"
+        yield invalid(f"{where}.template.metadata.labels", labels, text)
+
+
 def once(key: str) -> Check:
     """A list whose items differ in `key`."""
 
@@ -244,11 +312,42 @@ def claim_ref(where: str, value: Any) -> Iterator[Problem]:
         yield required(where, "exactly one of `exactly` or `firstAvailable` is required")
 
 
+def known_system(where: str, value: Any) -> Iterator[Problem]:
+    if value is not None:
+        yield from one_of("linux", "windows")(where, value.get("name"))
+
+
 def pod_claim(where: str, value: Any) -> Iterator[Problem]:
     names = ("resourceClaimName", "resourceClaimTemplateName")
     if sum(name in value for name in names) != 1:
         text = "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`"
-        yield invalid(where, value, text)
+        shown = {"Name": value.get("name", "")}
+        shown |= {f"R{name[1:]}": value.get(name) for name in names}
+        yield invalid(where, shown, text)
+
+
+def value_from(where: str, value: Any) -> Iterator[Problem]:
+    source = value.get("valueFrom")
+    if source is None:
+        return
+    if value.get("value"):
+        text = "may not be specified when `value` is not empty"
+        yield invalid(f"{where}.valueFrom", "", text)
+    path = (source.get("fieldRef") or {}).get("fieldPath", "metadata.name")
+    if path.partition("[")[0] not in _FIELD_PATHS:
+        yield unsupported(f"{where}.valueFrom.fieldRef.fieldPath", path, _FIELD_PATHS_SHOWN)
+
+
+def mounted(where: str, value: Any) -> Iterator[Problem]:
+    """The mounts of all containers name volumes that there are."""
+    known = {volume.get("name") for volume in value.get("volumes") or ()}
+    for field in ("containers", "initContainers"):
+        for n, container in enumerate(value.get(field) or ()):
+            for m, mount in enumerate(container.get("volumeMounts") or ()):
+                name = mount.get("name", "")
+                if name not in known:
+                    place = f"{where}.{field}[{n}].volumeMounts[{m}].name"
+                    yield Problem(place, "FieldValueNotFound", f'Not found: "{name}"')
 
 
 # The tables.
@@ -268,7 +367,7 @@ _ENV_RULE = (
     "a valid environment variable name must consist only of printable ASCII characters other than "
     "'='"
 )
-_POLICIES = ("Never", "PreemptLowerPriority")
+_POLICIES = ("PreemptLowerPriority", "Never")
 
 
 def _containers(field: str) -> tuple[Rule, ...]:
@@ -276,6 +375,7 @@ def _containers(field: str) -> tuple[Rule, ...]:
     return (
         (f"{place}.env[].name", needed()),
         (f"{place}.env[].name", matches(_ENV_NAME, _ENV_RULE)),
+        (f"{place}.env[]", value_from),
         (f"{place}.volumeMounts[].name", needed()),
         (f"{place}.volumeMounts[].mountPath", needed()),
         (f"{place}.imagePullPolicy", one_of("Always", "IfNotPresent", "Never")),
@@ -295,6 +395,7 @@ POD: tuple[Rule, ...] = (
     ("spec.resourceClaims[]", pod_claim),
     *_containers("containers"),
     *_containers("initContainers"),
+    ("spec", mounted),
     ("spec.dnsPolicy", one_of("ClusterFirst", "ClusterFirstWithHostNet", "Default", "None")),
     ("spec.securityContext.runAsUser", between(0, _INT32_MAX)),
     ("spec.securityContext.runAsGroup", between(0, _INT32_MAX)),
@@ -306,7 +407,7 @@ POD: tuple[Rule, ...] = (
     ("spec.subdomain", _label),
     ("spec.hostAliases[].ip", address),
     ("spec.os.name", needed()),
-    ("spec.os.name", one_of("linux", "windows")),
+    ("spec.os", known_system),
 )
 
 _REPLICATED: tuple[Rule, ...] = (("spec.minReadySeconds", at_least(0)),)
@@ -340,7 +441,6 @@ RULES: dict[str, tuple[Rule, ...]] = {
     "PersistentVolumeClaim": (
         ("spec.accessModes", all_of(*_ACCESS)),
         ("spec.accessModes", alone("ReadWriteOncePod", _NOT_WITH_OTHERS)),
-        ("spec.resources.requests.storage", positive),
         ("spec.storageClassName", _subdomain),
         ("spec.volumeMode", one_of(*_MODES)),
     ),
@@ -384,7 +484,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
         ("spec.maxUnavailable", at_most_all),
         ("spec.unhealthyPodEvictionPolicy", one_of("AlwaysAllow", "IfHealthyBudget")),
     ),
-    "PriorityClass": (("preemptionPolicy", one_of(*_POLICIES)),),
+    "PriorityClass": (("preemptionPolicy", in_order(*_POLICIES)),),
     "RuntimeClass": (
         ("handler", needed()),
         ("handler", _label),
@@ -396,7 +496,15 @@ RULES: dict[str, tuple[Rule, ...]] = {
         ("spec.leaseDurationSeconds", at_least(1, "must be greater than 0")),
         ("spec.leaseTransitions", at_least(0)),
     ),
-    "ReplicationController": _REPLICATED,
+    "ReplicationController": (*_REPLICATED, ("spec", selects_itself)),
+    "Service": (
+        ("spec.ports[].port", between(1, 65535)),
+        ("spec.selector", label_map),
+        ("spec.type", one_of("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")),
+        ("spec.sessionAffinity", one_of("ClientIP", "None")),
+        ("spec.clusterIPs[]", address_or_none),
+        ("spec", named_ports),
+    ),
     "ReplicaSet": _REPLICATED,
     "Deployment": (
         *_REVISED,
@@ -430,6 +538,8 @@ RULES: dict[str, tuple[Rule, ...]] = {
     "Secret": (("data", config_keys),),
     "ResourceClaim": tuple((f"spec.{path}", check) for path, check in _CLAIM_TEMPLATE),
     "ResourceClaimTemplate": tuple((f"spec.spec.{path}", check) for path, check in _CLAIM_TEMPLATE),
+    "Node": (("spec.podCIDR", network), ("spec.podCIDRs[]", network)),
+    "ResourceQuota": (("spec.hard", not_negative_amounts),),
     "CronJob": (
         ("spec.schedule", needed()),
         ("spec.concurrencyPolicy", one_of("Allow", "Forbid", "Replace")),
@@ -444,6 +554,14 @@ TEMPLATES = dict.fromkeys(
     "spec.template.",
 )
 _ALWAYS_RESTARTED = frozenset(TEMPLATES) - {"Job"}
+
+_COUNTS = ("replicas", "fullyLabeledReplicas", "readyReplicas", "availableReplicas")
+_COUNTED = {
+    "ReplicaSet": _COUNTS[1:],
+    "ReplicationController": _COUNTS[1:],
+    "Deployment": ("updatedReplicas", "readyReplicas", "availableReplicas", "unavailableReplicas"),
+    "StatefulSet": ("readyReplicas", "currentReplicas", "updatedReplicas"),
+}
 
 IMMUTABLE: dict[str, tuple[str, ...]] = {
     "StorageClass": ("parameters", "provisioner", "reclaimPolicy", "volumeBindingMode"),
@@ -484,6 +602,34 @@ def _check_all(rules: tuple[Rule, ...], data: Data, prefix: str) -> list[Problem
     return problems
 
 
+STATUS_RULES: dict[str, tuple[Rule, ...]] = {
+    "PodDisruptionBudget": tuple(
+        (f"status.{name}", at_least(0))
+        for name in ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods")
+    ),
+    **{
+        kind: tuple((f"status.{name}", at_least(0)) for name in names)
+        for kind, names in {
+            "ReplicaSet": _COUNTS,
+            "ReplicationController": _COUNTS,
+            "Deployment": ("replicas", "updatedReplicas", *_COUNTS[2:]),
+            "StatefulSet": ("replicas", "readyReplicas", "currentReplicas", "updatedReplicas"),
+        }.items()
+    },
+}
+
+
+def validate_status(kind: str, data: Data) -> list[Problem]:
+    problems = _check_all(STATUS_RULES.get(kind, ()), data, "")
+    if kind in _COUNTED:
+        status = data.get("status") or {}
+        for name in _COUNTED[kind]:
+            if (found := status.get(name, 0)) > status.get("replicas", 0):
+                text = "cannot be greater than status.replicas"
+                problems.append(invalid(f"status.{name}", found, text))
+    return problems
+
+
 def validate_immutable(kind: str, new: Data, old: Data) -> list[Problem]:
     problems = []
     for path in IMMUTABLE.get(kind, ()):
@@ -491,7 +637,69 @@ def validate_immutable(kind: str, new: Data, old: Data) -> list[Problem]:
         ((_, before),) = [*_places(old, path)] or [(path, None)]
         if after != before:
             problems.append(invalid(where, after, "field is immutable"))
+    if kind in _FROZEN:
+        before, after = old.get("spec") or {}, new.get("spec") or {}
+        problems += _FROZEN[kind](after, before, new)
     return problems
+
+
+def _claim_update(after: Data, before: Data, new: Data) -> list[Problem]:
+    """Of a claim only its size may change, and its volume be set once."""
+    allowed = {"volumeName"} if not before.get("volumeName") else set()
+    if (new.get("status") or {}).get("phase") == "Bound":
+        allowed |= {"resources", "volumeAttributesClassName"}
+    if _without(after, allowed) == _without(before, allowed):
+        return []
+    text = "spec is immutable after creation except resources.requests and "
+    return [not_allowed("spec", f"{text}volumeAttributesClassName for bound claims")]
+
+
+def _volume_update(after: Data, before: Data, new: Data) -> list[Problem]:
+    sources = wire_schema.message("core.PersistentVolumeSource")
+    assert sources is not None
+    problems = []
+    if any(after.get(name) != before.get(name) for name in sources.by_name):
+        where, text = "spec.persistentvolumesource", "is immutable after creation"
+        problems.append(not_allowed(where, f"{where} {text}"))
+    if after.get("volumeMode") != before.get("volumeMode"):
+        problems.append(invalid("volumeMode", after.get("volumeMode"), "field is immutable"))
+    affinity = before.get("nodeAffinity")
+    if affinity is not None and after.get("nodeAffinity") != affinity:
+        text = "field is immutable, except for updating from beta label to GA"
+        problems.append(invalid("nodeAffinity", after.get("nodeAffinity"), text))
+    return problems
+
+
+def _set_update(after: Data, before: Data, new: Data) -> list[Problem]:
+    allowed = {*_SET_MUTABLE}
+    if _without(after, allowed) == _without(before, allowed):
+        return []
+    names = "'replicas', 'ordinals', 'template', 'updateStrategy', 'revisionHistoryLimit', "
+    text = f"{names}'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden"
+    return [not_allowed("spec", f"updates to statefulset spec for fields other than {text}")]
+
+
+def _service_update(after: Data, before: Data, new: Data) -> list[Problem]:
+    was, now = before.get("clusterIPs"), after.get("clusterIPs")
+    if not was or "ExternalName" in (after.get("type"), before.get("type")) or was == now:
+        return []
+    return [invalid("spec.clusterIPs[0]", now, "may not change once set")]
+
+
+def _without(spec: Data, names: set[str]) -> Data:
+    return {key: value for key, value in spec.items() if key not in names and value}
+
+
+_SET_MUTABLE = (
+    "replicas", "ordinals", "template", "updateStrategy", "revisionHistoryLimit",
+    "persistentVolumeClaimRetentionPolicy", "minReadySeconds",
+)  # fmt: skip
+_FROZEN: dict[str, Callable[[Data, Data, Data], list[Problem]]] = {
+    "PersistentVolume": _volume_update,
+    "PersistentVolumeClaim": _claim_update,
+    "Service": _service_update,
+    "StatefulSet": _set_update,
+}
 
 
 def _places(data: Any, path: str) -> list[tuple[str, Any]]:

@@ -28,7 +28,7 @@ from stowplan.objects.base import (
     OwnerReference,
     Resources,
 )
-from stowplan.objects.kinds import NAMESPACE, Kind
+from stowplan.objects.kinds import Kind
 from stowplan.objects.labels import SelectorError, compile_selector
 from stowplan.objects.names import label_key_problem, label_value_problem
 from stowplan.objects.node import Node, Taint
@@ -93,13 +93,13 @@ WORKLOADS: frozenset[type[KubeObject]] = frozenset(
 
 def label_problem(name: str) -> str:
     if len(name) > LABEL_LENGTH_MAX:
-        return f"must be no more than {LABEL_LENGTH_MAX} bytes"
+        return f"must be no more than {LABEL_LENGTH_MAX} characters"
     return "" if _is_label(name) else _LABEL_RULE
 
 
 def subdomain_problem(name: str) -> str:
     if len(name) > NAME_LENGTH_MAX:
-        return f"must be no more than {NAME_LENGTH_MAX} bytes"
+        return f"must be no more than {NAME_LENGTH_MAX} characters"
     return "" if _is_subdomain(name) else _SUBDOMAIN_RULE
 
 
@@ -110,7 +110,7 @@ def key_problems(key: str) -> list[str]:
     problems = []
     prefix, slash, name = key.rpartition("/")
     if "/" in prefix:
-        text = f"a qualified name {_NAME_RULE} with an optional DNS subdomain prefix and '/' "
+        text = f"a valid label key {_NAME_RULE} with an optional DNS subdomain prefix and '/' "
         return [f"{text}(e.g. 'example.com/MyName')"]
     if slash and not prefix:
         problems.append("prefix part must be non-empty")
@@ -136,10 +136,13 @@ def validate_meta(kind: Kind, meta: ObjectMeta) -> list[Problem]:
     """Name and labels; cheap for the good case, which is nearly all of them."""
     problems: list[Problem] = []
     name, labels = meta.name, meta.labels
-    if len(name) > LABEL_LENGTH_MAX or kind is NAMESPACE or not _is_subdomain(name):
+    if len(name) > LABEL_LENGTH_MAX or kind.name in _NAME_RULES or not _is_subdomain(name):
         problems += _name(kind, name)
     if labels:
         problems += _labels(labels, "metadata.labels")
+    if meta.generation < 0:
+        text = "must be greater than or equal to 0"
+        problems.append(invalid("metadata.generation", meta.generation, text))
     if meta.annotations:
         problems += _annotations(meta.annotations)
     if meta.owner_references:
@@ -176,8 +179,29 @@ def _finalizers(kind: Kind, finalizers: list[str]) -> Iterator[Problem]:
 def _name(kind: Kind, name: str) -> list[Problem]:
     if not name:
         return [required("metadata.name", "name or generateName is required")]
-    problem = label_problem(name) if kind is NAMESPACE else subdomain_problem(name)
+    problem = _NAME_RULES.get(kind.name, subdomain_problem)(name)
     return [invalid("metadata.name", name, problem)] if problem else []
+
+
+def _segment_problem(name: str) -> str:
+    """Roles may be called anything that a path can hold."""
+    if name in (".", ".."):
+        return f"may not be '{name}'"
+    found = [char for char in "/%" if char in name]
+    return f"may not contain '{found[0]}'" if found else ""
+
+
+def _service_problem(name: str) -> str:
+    return "must not contain dots" if "." in name else label_problem(name)
+
+
+_NAME_RULES: dict[str, Callable[[str], str]] = {
+    "Namespace": label_problem,
+    "Service": _service_problem,
+    "StatefulSet": label_problem,
+    **dict.fromkeys(("Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding"), _segment_problem),
+}
+"""What objects of a kind may be called; of others, DNS subdomains."""
 
 
 def _owners(owners: list[OwnerReference]) -> Iterator[Problem]:
@@ -265,8 +289,14 @@ def validate_object_update(kind: Kind, new: KubeObject, old: KubeObject) -> list
     if kind.struct in WORKLOADS:
         before, after = getattr(old, "spec", None), getattr(new, "spec", None)
         if before is not None and after is not None and before.selector != after.selector:
-            problems.append(invalid("spec.selector", str(after.selector), "field is immutable"))
+            shown = to_builtins(after.selector)
+            problems.append(invalid("spec.selector", shown, "field is immutable"))
     return problems
+
+
+def validate_status_of(kind: Kind, new: KubeObject) -> list[Problem]:
+    """What a write to the status may not say, of the kinds whose structs are checked for it."""
+    return [*_node(new)] if isinstance(new, Node) else []
 
 
 def validate_finalizers(new: ObjectMeta, old: ObjectMeta) -> list[Problem]:
@@ -330,14 +360,21 @@ def _claim(claim: PersistentVolumeClaim) -> Iterator[Problem]:
     requests = spec.resources.requests if spec.resources is not None else None
     if not requests or "storage" not in requests:
         yield required("spec.resources[storage]")
-    yield from validate_resources(requests, "spec.resources.requests")
+    else:
+        nanos = parse_quantity(requests["storage"])
+        if nanos <= 0:
+            where = "spec.resources[storage]"
+            yield invalid(where, requests["storage"], "must be greater than zero")
     yield from validate_selector(spec.selector, "spec.selector")
 
 
 def _budget(budget: PodDisruptionBudget) -> Iterator[Problem]:
     spec = budget.spec
     if spec.min_available is not None and spec.max_unavailable is not None:
-        yield invalid("spec", "", "minAvailable and maxUnavailable cannot be both set")
+        shown = to_builtins(spec)
+        names = ("minAvailable", "selector", "maxUnavailable", "unhealthyPodEvictionPolicy")
+        value = {f"{name[0].upper()}{name[1:]}": shown.get(name) for name in names}
+        yield invalid("spec", value, "minAvailable and maxUnavailable cannot be both set")
     yield from validate_selector(spec.selector, "spec.selector")
 
 
@@ -364,6 +401,10 @@ def _workload(thing: Any) -> Iterator[Problem]:
             yield required("spec.selector")
         return
     yield from validate_selector(spec.selector, "spec.selector")
+    if not spec.selector.match_labels and not spec.selector.match_expressions:
+        called = "deployment" if isinstance(thing, ReplicaSet) else type(thing).__name__.lower()
+        text = f"empty selector is invalid for {called}"
+        yield invalid("spec.selector", {}, text)
     labels = template_labels(spec.template)
     try:
         matched = compile_selector(spec.selector).matches(labels)

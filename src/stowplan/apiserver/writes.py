@@ -19,6 +19,7 @@ from stowplan.apiserver.admission import ADMITTED, Admission
 from stowplan.apiserver.bindings import Binder
 from stowplan.apiserver.bodies import (
     SharedRests,
+    changed_identity,
     check_body,
     check_identity,
     clean_body,
@@ -46,7 +47,8 @@ from stowplan.apiserver.pod_update import validate_pod_update
 from stowplan.apiserver.pod_validation import validate_spec, validate_template
 from stowplan.apiserver.pod_writes import merge_status, status_patch
 from stowplan.apiserver.retention import EventRetention
-from stowplan.apiserver.rules import validate_data, validate_immutable
+from stowplan.apiserver.rules import validate_data, validate_immutable, validate_status
+from stowplan.apiserver.services import with_addresses
 from stowplan.apiserver.updates import merge_update
 from stowplan.apiserver.validation import (
     VALIDATED,
@@ -55,6 +57,7 @@ from stowplan.apiserver.validation import (
     validate_meta,
     validate_object,
     validate_object_update,
+    validate_status_of,
 )
 from stowplan.apiserver.watches import Rest
 from stowplan.clock import Clock
@@ -63,19 +66,12 @@ from stowplan.errors import ApiError, BadRequest
 from stowplan.objects.api import Create, Delete, Patch, Update
 from stowplan.objects.base import KubeObject, ObjectMeta
 from stowplan.objects.codec import join, split
-from stowplan.objects.kinds import EVENT, JOB, KIND_BY_STRUCT, NAMESPACE, Kind
+from stowplan.objects.kinds import EVENT, JOB, KIND_BY_STRUCT, NAMESPACE, SERVICE, Kind
 from stowplan.objects.pod import Pod
 from stowplan.objects.workloads import (
-    DaemonSet,
-    Deployment,
-    Job,
     Namespace,
-    PodDisruptionBudget,
     PriorityClass,
-    ReplicaSet,
-    ReplicationController,
     RuntimeClass,
-    StatefulSet,
     WorkloadSpec,
 )
 
@@ -83,15 +79,22 @@ NAME_ATTEMPTS_MAX = 8
 
 _WITH_GENERATION = frozenset(
     {
-        Pod,
-        ReplicationController,
-        ReplicaSet,
-        StatefulSet,
-        Deployment,
-        DaemonSet,
-        Job,
-        PodDisruptionBudget,
-        PriorityClass,
+        "CronJob",
+        "DaemonSet",
+        "Deployment",
+        "DeviceClass",
+        "EndpointSlice",
+        "Ingress",
+        "IngressClass",
+        "Job",
+        "NetworkPolicy",
+        "Pod",
+        "PodDisruptionBudget",
+        "PriorityClass",
+        "ReplicaSet",
+        "ReplicationController",
+        "ResourceSlice",
+        "StatefulSet",
     }
 )
 # What admitted pod specs were resolved with.
@@ -180,7 +183,7 @@ class Writer:
             namespace=namespace,
             uid=self._identity.uid(version),
             resource_version=version,
-            generation=1 if struct in _WITH_GENERATION else 0,
+            generation=1 if kind.name in _WITH_GENERATION else meta.generation,
             creation_timestamp=now,
         )
         meta_problems = validate_meta(kind, meta)
@@ -207,11 +210,13 @@ class Writer:
         if isinstance(body, kind.struct):
             body = join(body, None)
         check_body(kind, body)
-        data = clean_body(kind, body)
+        data = clean_body(kind, conformed(kind, body))
         if kind is JOB:
             # Its selector is made from its uid, in the pod template, which is JSON data.
             uid = self._identity.uid(self.ledger.next_version())
             data = with_job_selector(data, uid)
+        if kind is SERVICE:
+            data = with_addresses(data, self.ledger.version)
         data = with_defaults(kind, data)
         thing, rest = self._split(kind, data)
         return thing, self._rests.of(rest), validate_data(kind.name, data)
@@ -291,8 +296,8 @@ class Writer:
                 return self._write_status(old, status)
         current = view(table.kind, old, table.rest(old.namespace, old.name))
         patched = apply_patch(request.patch_type, table.kind.name, current, request.body)
-        body = conformed(table.kind, patched)
-        return self._replace(table, old, current, body, request.subresource)
+        body = conformed(table.kind, patched, is_patch=True)
+        return self._replace(table, old, current, body, request.subresource, is_patch=True)
 
     def patch_all(self, requests: Sequence[Patch]) -> Sequence[Answer]:
         """For each of them the object as it is then, or why it was not patched."""
@@ -315,10 +320,13 @@ class Writer:
         current: dict[str, Any],
         body: Any,
         subresource: str,
+        *,
+        is_patch: bool = False,
     ) -> KubeObject:
         kind, version = table.kind, self.ledger.next_version()
         check_body(kind, body)
-        check_identity(kind, old.metadata, body)
+        body = conformed(kind, body)
+        check_identity(kind, old.metadata, body, is_patch=is_patch)
         if subresource == "resize":
             # Only a part of the body is used: refuse it first if it is malformed.
             self._split(kind, body)
@@ -326,12 +334,14 @@ class Writer:
         new, rest = self._split(kind, with_defaults(kind, data))
         new = self._default(new)
         result = view(kind, new, rest)
+        if is_patch and (problems := changed_identity(body, current)):
+            raise answers.InvalidObject(kind, old.name, problems)
         if result == current:
             return old
         self._check_update(kind, old, new, (current, result), subresource)
         meta = new.metadata
         changed = subresource != "status" and result.get("spec") != current.get("spec")
-        if changed and kind.struct in _WITH_GENERATION:
+        if changed and kind.name in _WITH_GENERATION:
             meta = replace(meta, generation=meta.generation + 1)
         new = replace(new, metadata=replace(meta, resource_version=version))
         if subresource == "status":
@@ -356,7 +366,10 @@ class Writer:
         before, after = views
         problems = validate_meta(kind, new.metadata)
         problems += validate_finalizers(new.metadata, old.metadata)
-        if subresource != "status":
+        if subresource == "status":
+            problems += validate_status(kind.name, after)
+            problems += validate_status_of(kind, new)
+        else:
             problems += validate_data(kind.name, after)
             problems += validate_immutable(kind.name, after, before)
             if isinstance(new, Pod):

@@ -21,13 +21,15 @@ from stowplan.apiserver.http.stand_in import StandIn
 from stowplan.apiserver.journal import SqliteJournal
 from stowplan.apiserver.journal_salvage import salvage
 from stowplan.apiserver.store import Store
-from stowplan.cli._output import say
+from stowplan.cli._output import count_of, note, say
 from stowplan.cli._up_kubeconfig import check_replaceable, kubeconfig, write_kubeconfig
 from stowplan.cli._up_tls import key_pair, server_context
 from stowplan.clock import RealClock
+from stowplan.cluster.port import ListOptions
 from stowplan.config import load_config
 from stowplan.core.profiles import check_config
 from stowplan.embedded import EmbeddedCluster, Parts, Scheduling
+from stowplan.objects.kinds import NODE
 from stowplan.runtime.extender_client import HttpExtenderClient
 from stowplan.runtime.guard import BEAT_S
 from stowplan.runtime.heartbeat import Heartbeat
@@ -52,7 +54,7 @@ class Settings:
     host: str
     port: int
     nodes: int | None
-    """None: some, if there are none."""
+    """None: some, if there are none and somebody works on them."""
     data: Path | None = None
     salvage: bool = False
     """Whether to go on with what is intact of data that is damaged."""
@@ -147,7 +149,7 @@ async def _serve(
     )
     supervision.on_beat.append(lambda: stand_in.look(supervision.guard.silent_s))
     try:
-        cluster.add_nodes(settings.nodes)
+        _add_nodes(cluster, settings)
         cluster.start()
         if settings.kubeconfig is not None:
             token = next(iter(settings.users_by_token), "")
@@ -161,6 +163,18 @@ async def _serve(
         supervision.on_beat.clear()
         supervision.upkeep.post(stand_in.close)
         await server.stop()
+
+
+def _add_nodes(cluster: EmbeddedCluster, settings: Settings) -> None:
+    wanted = settings.nodes
+    cluster.add_nodes(0 if wanted is None and not settings.workers else wanted)
+    stored = len(cluster.store.select(NODE, ListOptions())[0])
+    if wanted is not None and stored > wanted:
+        note(
+            f"{settings.data} has {count_of(stored, 'node')}, more than --nodes {wanted}; "
+            "they all stay",
+            hint="`kubectl delete node NAME` takes one away",
+        )
 
 
 def _hand_over(

@@ -106,7 +106,7 @@ def up(
         workers=not bare,
         host=bind,
         port=port,
-        nodes=0 if nodes is None and bare else nodes,
+        nodes=nodes,
         data=data,
         salvage=salvage,
         kubeconfig=write_kubeconfig,

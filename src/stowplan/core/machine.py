@@ -212,6 +212,8 @@ class Machine:
         elif isinstance(event, Stop):
             self.stopping = True
         elif isinstance(event, Reconfigure):
+            if event.registry is not None:
+                self.registry = event.registry
             self.reconfigure(event.config)
 
     @property
@@ -283,6 +285,8 @@ class Machine:
             now=lambda: self.stepper.now_s,
             waiting=self.waiting,
             activate=lambda pods: self.queue.activate(pods),
+            start=lambda steps: self.stepper.start(steps, lambda result: None),
+            record=self.record,
             pod_by_key=self.pods.get,
         )
         return build_frameworks(config, handle, registry=self.registry, recorder=self.recorder)

@@ -7,6 +7,10 @@ from typing import Any
 from stowplan.framework.handle import Handle
 from stowplan.state.node_table import NodeTable
 
+DETAILS = "details"
+"""Where `Cycle.data` has what the decision is to show: the field's name in JSON -> a function that
+makes its value, called when somebody looks."""
+
 _NOBODY: frozenset[str] = frozenset()
 
 

@@ -83,7 +83,10 @@ class FilterNode(Protocol):
 class FilterNodes(Protocol):
     def filter_nodes(
         self, cycle: Cycle, pod: PodInfo, nodes: NodeTable, rows: Rows | slice
-    ) -> Verdict: ...
+    ) -> Verdict:
+        """Of a plugin that reads the cluster, `rows` are all nodes, or, with a class attribute
+        `only_passing = True`, those that passed all filters before it: for answers that cost much,
+        or may be errors."""
 
 
 @runtime_checkable
@@ -225,7 +228,7 @@ _CONTRACT = frozenset(
     )
     for name in vars(protocol)
     if not name.startswith("_")
-) | {"name", "reads"}
+) | {"name", "reads", "only_passing"}
 
 _OLD = {
     "node_only": "reads = Reads.NODE",

@@ -25,7 +25,11 @@ from stowplan.framework.findings import Feasible, PreFilterVerdict, ScoreBoard
 from stowplan.framework.handle import Handle
 from stowplan.framework.kept import KeptAnswers, LocalAnswers
 from stowplan.framework.nominations import count_nominated, filter_beside_nominated
-from stowplan.framework.one_by_one import filter_one_by_one, score_one_by_one
+from stowplan.framework.one_by_one import (
+    filter_one_by_one,
+    filter_passing,
+    score_one_by_one,
+)
 from stowplan.framework.plan import Outline, Plan
 from stowplan.framework.planning import Planner, Tallies
 from stowplan.framework.plugin import PluginSet, PreFilterExtensions, PreFilterResult
@@ -286,9 +290,12 @@ class Framework:
         recorder = self.recorder
         started = recorder.now() if cycle.sampled else 0.0
         table = cycle.nodes
+        verdict: Verdict
         try:
-            if hasattr(plugin, "filter_nodes"):
-                verdict: Verdict = plugin.filter_nodes(cycle, pod, table, slice(0, table.size))
+            if getattr(plugin, "only_passing", False):
+                verdict = filter_passing(cycle, pod, plugin, found.mask)
+            elif hasattr(plugin, "filter_nodes"):
+                verdict = plugin.filter_nodes(cycle, pod, table, slice(0, table.size))
             else:
                 verdict = filter_one_by_one(cycle, pod, plugin, found.mask, found.pending)
         except PluginFailed:

@@ -12,7 +12,6 @@ operation; it sets a timer for `next_wakeup_s` and then calls `flush`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from math import floor
 from operator import attrgetter
 from typing import Any, Literal
@@ -28,7 +27,7 @@ from stowplan.framework.timing import Recorder
 from stowplan.queue.active import ActiveQueue, Debt, OnHeldBack, namespace_of
 from stowplan.queue.backoff import BackoffQueue, SortKey
 from stowplan.queue.gating import Gate
-from stowplan.queue.hints import HintMap, Hints, Matched, OnPluginError, Worth
+from stowplan.queue.hints import Hints, Matched, OnPluginError, ProfileQueueing, Worth
 from stowplan.queue.in_flight import InFlight
 from stowplan.queue.metrics import (
     ACTIVE,
@@ -64,16 +63,6 @@ _Concerned = tuple[GroupKey, Matched, list[QueuedPod]]
 """Pods of one description that hear of an event, and what to ask about it."""
 
 Place = Literal["active", "backoff", "unschedulable", "gated", "in flight"]
-
-
-@dataclass(frozen=True, slots=True)
-class ProfileQueueing:
-    """What the queue needs to know of a profile."""
-
-    pre_enqueue: Sequence[Any] = ()
-    """Its PreEnqueue plugins, in the order they run."""
-    hints: HintMap = field(default_factory=HintMap)
-    """`build_hint_map` of all its plugins."""
 
 
 class SchedulingQueue:

@@ -36,11 +36,12 @@ from stowplan.core.messages import (
     Stop,
     Tick,
 )
-from stowplan.core.profiles import check_config
+from stowplan.core.profiles import Registry, check_config
 from stowplan.objects.kinds import (
     CSI_DRIVER,
     CSI_NODE,
     CSI_STORAGE_CAPACITY,
+    DEVICE_CLASS,
     NAMESPACE,
     NODE,
     PERSISTENT_VOLUME,
@@ -49,6 +50,8 @@ from stowplan.objects.kinds import (
     POD_DISRUPTION_BUDGET,
     REPLICA_SET,
     REPLICATION_CONTROLLER,
+    RESOURCE_CLAIM,
+    RESOURCE_SLICE,
     SERVICE,
     STATEFUL_SET,
     STORAGE_CLASS,
@@ -75,6 +78,9 @@ WATCHED: tuple[tuple[Kind, ListOptions], ...] = (
     (CSI_DRIVER, ListOptions()),
     (CSI_STORAGE_CAPACITY, ListOptions()),
     (VOLUME_ATTACHMENT, ListOptions()),
+    (DEVICE_CLASS, ListOptions()),
+    (RESOURCE_SLICE, ListOptions()),
+    (RESOURCE_CLAIM, ListOptions()),
     (POD, UNFINISHED),
 )
 
@@ -177,10 +183,14 @@ class Driver:
         self._active = active
         self.wake()
 
-    def reconfigure(self, config: SchedulerConfig) -> None:
-        """Take a new configuration into use before the next decision; raises if it is wrong."""
-        check_config(config, random=self._random, registry=self.machine.registry)
-        self._put(Reconfigure(config))
+    def reconfigure(self, config: SchedulerConfig, registry: Registry | None = None) -> None:
+        """Take a new configuration into use before the next decision; raises if it is wrong.
+
+        `registry` has the plugins that it is made of; None: as before.
+        """
+        known = self.machine.registry if registry is None else registry
+        check_config(config, random=self._random, registry=known)
+        self._put(Reconfigure(config, registry))
 
     @property
     def synced(self) -> bool:

@@ -21,10 +21,12 @@ from stowplan.objects.labels import EVERYTHING, NOTHING, Selector, SelectorError
 from stowplan.objects.node_selector import RequiredNodeAffinity, required_node_affinity
 from stowplan.objects.pod import (
     Affinity,
+    Container,
     Pod,
     PodAffinity,
     PodAffinityTerm,
     PodSpec,
+    ResourceRequirements,
     Toleration,
     Volume,
 )
@@ -471,8 +473,8 @@ def _traits_key(pod: Pod) -> tuple[Any, ...]:
         spec,
         node_name="",
         resources=None,
-        containers=[replace(c, resources=None) for c in spec.containers or ()],
-        init_containers=[replace(c, resources=None) for c in spec.init_containers or ()],
+        containers=[_sizeless(c) for c in spec.containers or ()],
+        init_containers=[_sizeless(c) for c in spec.init_containers or ()],
         volumes=[_unnamed(volume) for volume in spec.volumes or ()],
     )
     return (
@@ -481,6 +483,16 @@ def _traits_key(pod: Pod) -> tuple[Any, ...]:
         _encode((metadata.labels, spec)),
         _controller_key(metadata),
     )
+
+
+def _sizeless(container: Container) -> Container:
+    """The container, however much it asks for; which extended resources it asks for stays."""
+    resources = container.resources
+    if resources is None:
+        return container
+    extended = [name for name in resources.requests or () if "/" in name]
+    left = ResourceRequirements(requests=dict.fromkeys(sorted(extended), 1)) if extended else None
+    return replace(container, resources=left)
 
 
 def _unnamed(volume: Volume) -> Volume:

@@ -234,7 +234,13 @@ class Cluster:
             evicted = False
             for pod in self._on(node):
                 try:
-                    evict(store, pod.namespace, pod.name, {}, dry_run=False)
+                    evict(
+                        store,
+                        pod.namespace,
+                        pod.name,
+                        {"metadata": {"name": pod.name}},
+                        dry_run=False,
+                    )
                     evicted = True
                 except TooManyRequests as error:
                     blocked[pod.key] = error.message

@@ -30,6 +30,8 @@ def main() -> None:
             theirs.stop()
     for text in tally.differing[: options.show]:
         print(text)
+    for text in tally.accepted:
+        print(f"accepted: {text}")
     print(tally.table())
 
 

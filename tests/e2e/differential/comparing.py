@@ -8,16 +8,18 @@ from typing import Any
 
 _UID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
-_ADDRESS = re.compile(r"\b10\.0\.0\.\d+\b")
+_ADDRESS = re.compile(r"\b10\.(0\.0|9[6-9]\.\d+|1[01]\d\.\d+)\.\d+\b")
 _VERSION_IN_TEXT = re.compile(
     r"(?i)(resource ?version[^0-9]{0,40}|current: |too old: )\d+( \(\d+\))?"
 )
 _GENERATED = re.compile(r"\bgen-[a-z0-9]{5}\b")
 # What Go's decoder says names Go's types, and where in the text it stopped.
 _DECODING = re.compile(
-    r"(json: cannot unmarshal|json parse error|cannot be handled as an? [^:]*: (?!strict)|"
-    r"error decoding|unable to decode|invalid character|unexpected end of JSON|"
-    r"cannot convert|unrecognized|quantities must match|strict decoding error: (?!unknown|dup)).*",
+    r"(couldn't get version/kind; |failed to convert new object|json: cannot unmarshal|"
+    r"json parse error|cannot be handled as an? [^:]*: (?!strict)|\[0-9]\]: expected|"
+    r"\.[a-zA-Z]+: expected |error decoding|unable to decode|invalid character|"
+    r"unexpected end of JSON|cannot convert|unrecognized|quantities must match|"
+    r"strict decoding error: (?!unknown|dup)).*",
     re.DOTALL,
 )
 # The whole object, in Go's words.
@@ -59,7 +61,7 @@ def _text(text: str, *, is_message: bool) -> str:
     if is_message:
         text = _KEY.sub("Key: <key>, ", text)
         text = _SPEC_DIFF.sub("", text)
-        text = _PATCH.sub(r"\1<patched>", text)
+        text = _PATCH.sub("<patched>", text)
         text = _VERSION_IN_TEXT.sub(r"\1<version>", text)
         text = _DECODING.sub("<decoding>", text)
     return text

@@ -44,6 +44,10 @@ class Encoder:
         data = view(resource.kind, thing, rest)
         if resource.converted:
             data = to_core(data)
+        return self.complete(resource, data)
+
+    def complete(self, resource: Resource, data: Data) -> Data:
+        """With what an object of this resource always shows."""
         message = wire_schema.message_of(resource.api_version, resource.kind.name)
         assert message is not None, f"{resource.full_name} is served and not described"
         return complete(data, message)

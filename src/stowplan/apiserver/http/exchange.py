@@ -84,8 +84,11 @@ class Exchange:
             return None
         media_type = media_type_of(self.content_type)
         if len(raw) > AT_ONCE_BYTES_MAX and "yaml" in media_type:
-            return await asyncio.to_thread(decode_body, raw, media_type)
-        return decode_body(raw, media_type)
+            data = await asyncio.to_thread(decode_body, raw, media_type)
+        else:
+            data = decode_body(raw, media_type)
+        # As Go reads it, null is an object with nothing in it.
+        return {} if data is None else data
 
     async def patch_body(self, patch_type: str) -> Any:
         raw = await read_body(self._request, self._held)

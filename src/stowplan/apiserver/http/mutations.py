@@ -33,6 +33,7 @@ from stowplan.apiserver.http.reading import (
     SCALE,
     Shape,
     check_patch,
+    read_applied,
     read_object,
     shape_of,
 )
@@ -193,9 +194,9 @@ class Mutations:
             )
         shape = shape_of(target.resource)
         if applies:
-            body, warnings = read_object(body, shape, options.level)
-            item, code = self._at_once(options, lambda: self._apply(options, target, body))
-            return self._show(exchange, target, item, code, warnings, dry_run=options.dry_run)
+            config = read_applied(body, shape, target.name)
+            item, code = self._at_once(options, lambda: self._apply(options, target, config))
+            return self._show(exchange, target, item, code, dry_run=options.dry_run)
         warnings = check_patch(body, patch_type, shape, options.level)
         kind, namespace, name = target.resource.kind, target.namespace, target.name
         if target.resource.converted:
@@ -247,6 +248,8 @@ class Mutations:
     # Delete.
 
     async def delete(self, exchange: Exchange, target: Target) -> Reply:
+        if target.subresource and target.subresource not in target.resource.subresources:
+            raise no_such_resource()
         if target.subresource:
             raise method_not_allowed()
         options = await self._delete_options(exchange)
@@ -379,11 +382,13 @@ class Mutations:
 
 
 async def _read(exchange: Exchange, shape: Shape, level: str) -> tuple[dict[str, Any], list[str]]:
+    text = f"the object provided is unrecognized (must be of type {shape.kind}): "
     try:
         body = await exchange.body()
     except BadRequest as error:
-        text = f"the object provided is unrecognized (must be of type {shape.kind}): "
         raise BadRequest(text + error.message) from None
+    if body is None:
+        raise BadRequest(f"{text}couldn't get version/kind; json parse error: unexpected end")
     return read_object(body, shape, level)
 
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from stowplan.apiserver import wire_schema
-from stowplan.apiserver.answers import InvalidObject, invalid
+from stowplan.apiserver.answers import InvalidObject, internal, invalid
 from stowplan.apiserver.conforming import Malformed, conform, unknown_fields
 from stowplan.apiserver.http.resources import Resource
-from stowplan.errors import BadRequest
+from stowplan.errors import ApiError, BadRequest
 from stowplan.objects.base import KubeObject
 from stowplan.objects.kinds import Kind
 
@@ -50,7 +50,8 @@ def read_object(body: Any, shape: Shape, level: str = "Ignore") -> tuple[dict[st
     if not isinstance(body, dict):
         found = "array" if isinstance(body, list) else type(body).__name__
         raise BadRequest(
-            f"couldn't get version/kind; json parse error: json: cannot unmarshal {found}"
+            f"the object provided is unrecognized (must be of type {shape.kind}): couldn't get "
+            f"version/kind; json parse error: json: cannot unmarshal {found}"
         )
     _check_kind(body, shape)
     noted: list[str] = []
@@ -85,11 +86,34 @@ def _check_kind(body: dict[str, Any], shape: Shape) -> None:
 
 
 def _is_served(api_version: str, kind: str) -> bool:
+    """Whether kube-apiserver knows the kind in this version, be it an old one."""
     group, _, version = api_version.rpartition("/")
-    return (
-        version == "v1"
-        and group.count("/") == 0
-        and (wire_schema.message_of(api_version, kind) is not None)
+    newest = f"{group}/v1" if group else "v1"
+    old = version == "v1beta1" or (version == "v1beta2" and group == "apps")
+    return (version == "v1" or old) and wire_schema.message_of(newest, kind) is not None
+
+
+def read_applied(body: Any, shape: Shape, name: str) -> dict[str, Any]:
+    """A configuration to apply: what nobody knows is an error of the server's, as upstream."""
+    try:
+        data, noted = read_object(body, shape, "Warn")
+    except BadRequest as error:
+        if "cannot be handled as" not in error.message or "no kind" in error.message:
+            raise
+        raise _untyped(shape, name, error.message) from None
+    if isinstance(body, dict) and "managedFields" in (body.get("metadata") or {}):
+        data["metadata"]["managedFields"] = body["metadata"]["managedFields"]
+    for text in noted:
+        if text.startswith("unknown field "):
+            path = text.removeprefix("unknown field ").strip('"')
+            raise _untyped(shape, name, f".{path}: field not declared in schema")
+    return data
+
+
+def _untyped(shape: Shape, name: str, why: str) -> ApiError:
+    group_version = shape.api_version if "/" in shape.api_version else f"/{shape.api_version}"
+    return internal(
+        f"failed to create typed patch object (/{name}; {group_version}, Kind={shape.kind}): {why}"
     )
 
 

@@ -79,10 +79,10 @@ def _check_version(wanted: str, current: str) -> None:
     if not wanted:
         return
     if not wanted.isdecimal():
-        raise BadRequest(_unparsed(wanted))
+        raise BadRequest(f"invalid resource version: {_unparsed(wanted)}")
     if int(wanted) > int(current):
         raise Timeout(
-            f"Too large resource version: {wanted}, current: {current}", retry_after_s=1.0
+            f"Timeout: Too large resource version: {wanted}, current: {current}", retry_after_s=1.0
         )
 
 

@@ -14,9 +14,11 @@ from stowplan.errors import ApiError, NotFound, Timeout
 Data = dict[str, Any]
 
 # Upstream's router answers these, and shows that there are no details.
-_ABOUT_NO_OBJECT = frozenset({404, 405, 415})
+_ABOUT_NO_OBJECT = frozenset({404, 405})
 
-TOO_LARGE_VERSION = "Too large resource version"
+REJECTED = "the server rejected our request due to an error in our request"
+UNSUPPORTED_PATCH = "415: Unsupported Media Type"
+TOO_LARGE_VERSION = "Timeout: Too large resource version"
 
 
 def success(*, kind: str = "", group: str = "", name: str = "", uid: str = "") -> Data:
@@ -44,9 +46,15 @@ def failure(error: ApiError) -> Data:
     }
     if not error.reason:
         del status["reason"]
-    if details or error.code in _ABOUT_NO_OBJECT:
+    if details or not _is_about_object(error):
         status["details"] = details
     return status
+
+
+def _is_about_object(error: ApiError) -> bool:
+    """Whether upstream would show details; its generic answers have empty ones."""
+    generic = (UNSUPPORTED_PATCH, REJECTED)
+    return not (error.code in _ABOUT_NO_OBJECT or error.message in generic)
 
 
 def _causes(error: ApiError) -> list[Data]:
@@ -59,7 +67,7 @@ def _causes(error: ApiError) -> list[Data]:
         return list(error.causes)
     if isinstance(error, Timeout) and error.message.startswith(TOO_LARGE_VERSION):
         # Clients look for this cause before they list again.
-        return [{"reason": "ResourceVersionTooLarge", "message": TOO_LARGE_VERSION}]
+        return [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}]
     return []
 
 
@@ -101,7 +109,7 @@ def unsupported_media_type(accepted: str) -> ApiError:
 
 
 def unsupported_patch() -> ApiError:
-    return ApiError("415: Unsupported Media Type", code=415, reason="UnsupportedMediaType")
+    return ApiError(UNSUPPORTED_PATCH, code=415, reason="UnsupportedMediaType")
 
 
 def too_large(limit_bytes: int) -> ApiError:

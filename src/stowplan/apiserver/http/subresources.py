@@ -17,7 +17,7 @@ from stowplan.apiserver.http.table_cells import selector_text
 from stowplan.apiserver.patch import apply_patch
 from stowplan.apiserver.store import Store, view
 from stowplan.cluster.port import ListOptions
-from stowplan.errors import ApiError, BadRequest, Invalid
+from stowplan.errors import ApiError, BadRequest
 from stowplan.objects.api import Bind, Delete, Patch
 from stowplan.objects.base import KubeObject
 from stowplan.objects.kinds import POD, POD_DISRUPTION_BUDGET, Kind
@@ -26,6 +26,8 @@ from stowplan.objects.pod import ENDED_PHASES, Pod
 from stowplan.objects.workloads import PodDisruptionBudget
 
 Data = dict[str, Any]
+
+_SCALE = Kind("autoscaling", "v1", "Scale", "scales", True, KubeObject)
 
 
 # Scale.
@@ -40,7 +42,7 @@ def scale_of(target: Target, item: Item) -> Data:
         "kind": "Scale",
         "apiVersion": "autoscaling/v1",
         "metadata": {key: metadata[key] for key in shown if key in metadata},
-        "spec": {"replicas": spec.get("replicas", 0)},
+        "spec": {"replicas": spec["replicas"]} if spec.get("replicas") else {},
         "status": {
             "replicas": status.get("replicas", 0),
             "selector": "" if selector == "<none>" else selector,
@@ -55,10 +57,8 @@ def put_scale(store: Store, target: Target, body: Data) -> Data:
     if not isinstance(replicas, int) or isinstance(replicas, bool):
         raise BadRequest(f"spec.replicas must be a number, not {replicas!r}")
     if replicas < 0:
-        raise Invalid(
-            f'Scale.autoscaling "{target.name}" is invalid: spec.replicas: Invalid value: '
-            f"{replicas}: must be greater than or equal to 0"
-        )
+        problem = answers.invalid("spec.replicas", replicas, "must be greater than or equal to 0")
+        raise answers.InvalidObject(_SCALE, target.name, [problem])
     patch: Data = {"spec": {"replicas": replicas}}
     # Only what the client knows is a precondition.
     known = {key: metadata[key] for key in ("uid", "resourceVersion") if metadata.get(key)}
