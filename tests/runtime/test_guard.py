@@ -192,7 +192,7 @@ class Waits:
 
     name = "Waits"
     _entered = threading.Event()
-    let_go = threading.Event()
+    _let_go = threading.Event()
 
     def __init__(self, args: Any, handle: Any) -> None:
         pass
@@ -202,7 +202,7 @@ class Waits:
 
     def _think(self) -> None:
         self._entered.set()
-        assert self.let_go.wait(10.0)
+        assert self._let_go.wait(10.0)
 
 
 def test_the_stack_says_which_pod_which_plugin_and_where() -> None:
@@ -215,7 +215,7 @@ def test_the_stack_says_which_pod_which_plugin_and_where() -> None:
     assert Waits._entered.wait(10.0)
     assert working.ident is not None
     doing, again = look(machine, working.ident), look(machine, working.ident)
-    Waits.let_go.set()
+    Waits._let_go.set()
     working.join()
 
     assert (doing.pod, doing.plugin, doing.point) == ("default/p", "Waits", "Filter")
