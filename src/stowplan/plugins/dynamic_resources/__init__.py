@@ -169,9 +169,11 @@ class DynamicResources:
     def _may_want_devices(self, pod: PodInfo) -> bool:
         """Whether it names an extended resource that a device class stands for."""
         by_resource = self._resources.by_resource
-        return bool(by_resource) and not by_resource.keys().isdisjoint(pod.kind.requests)
+        return bool(by_resource) and not by_resource.keys().isdisjoint(pod.kind.extended_resources)
 
     def _special_claim(self, pod: PodInfo) -> ResourceClaim | None:
+        if not self._may_want_devices(pod):
+            return None
         by_resource = self._resources.by_resource
         if not any(n > 0 and name in by_resource for name, n in pod.kind.requests.items()):
             return None
