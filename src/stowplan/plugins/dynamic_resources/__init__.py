@@ -72,9 +72,9 @@ class DynamicResources:
 
     def __init__(self, args: Args | None, handle: Handle) -> None:
         self._handle = handle
-        self._claims = handle.objects.derived(ClaimCache)
+        self._claims = handle.derived(ClaimCache)
         self._classes = handle.objects.all(DeviceClass)
-        self._resources = handle.objects.derived(ResourceClasses)
+        self._resources = handle.derived(ResourceClasses)
         timeout = args.filter_timeout if args is not None else None
         binding_timeout = args.binding_timeout if args is not None else None
         timeouts_s = (
@@ -83,7 +83,7 @@ class DynamicResources:
         )
         self._filter = DeviceFilter(
             self._claims,
-            handle.objects.derived(Slices),
+            handle.derived(Slices),
             self._resources,
             self._classes,
             handle.objects,
