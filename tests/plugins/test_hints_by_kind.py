@@ -13,8 +13,8 @@ from stowplan.framework.events import Action, ClusterEvent, HintFunction, Resour
 from stowplan.objects.pod import Pod
 from stowplan.state.pod_info import PodInfo
 from tests.builders import node, pod
-from tests.plugins.device_objects import device_class
 from tests.deciding import Deciding
+from tests.plugins.device_objects import device_class
 
 GPU = {"key": "gpu", "value": "", "effect": "NoSchedule"}
 
