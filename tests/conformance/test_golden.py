@@ -6,12 +6,27 @@ from functools import cache
 
 import pytest
 
-from tests.conformance.run_golden import WAYS, Scenario, Way, families, problems, scenarios
+from tests.conformance.run_golden import (
+    GOLDEN,
+    WAYS,
+    Scenario,
+    Way,
+    families,
+    problems,
+    scenarios,
+)
+
+FOLDERS = (GOLDEN, GOLDEN / "dra")
 
 
 @cache
 def recorded() -> dict[str, Scenario]:
-    return {s["name"]: s for family in families() for s in scenarios(family)}
+    return {
+        scenario["name"]: scenario
+        for folder in FOLDERS
+        for family in families(folder)
+        for scenario in scenarios(family, folder)
+    }
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -21,4 +36,4 @@ def test_decisions_equal_kube_schedulers(name: str, way: Way) -> None:
 
 
 def test_nothing_is_missing() -> None:
-    assert len(recorded()) == 408
+    assert len(recorded()) == 408 + 288

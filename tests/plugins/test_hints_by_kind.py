@@ -14,6 +14,7 @@ from stowplan.objects.pod import Pod
 from stowplan.state.pod_info import PodInfo
 from tests.builders import node, pod
 from tests.deciding import Deciding
+from tests.plugins.device_objects import device_class
 
 GPU = {"key": "gpu", "value": "", "effect": "NoSchedule"}
 
@@ -23,6 +24,7 @@ NODES = [
     node("tainted", cpu="64", taints=[GPU]),
     node("cordoned", cpu="64", unschedulable=True),
 ]
+CLASSES = [device_class(), device_class("named", extendedResourceName="example.com/gpu")]
 RUNNING = [
     pod("other", cpu="2", node="large"),
     pod("less", cpu="1", node="large", metadata={"uid": "uid-of-less"}),
@@ -38,6 +40,7 @@ KINDS: list[dict[str, Any]] = [
     {"cpu": "2"},
     {"cpu": "2", "spec": {"tolerations": [{"operator": "Exists"}]}},
     {"spec": {"nodeSelector": {"zone": "a"}}},
+    {"requests": {"example.com/gpu": "1"}},
     {"spec": {"containers": [{"name": "c", "ports": [{"hostPort": 80, "containerPort": 80}]}]}},
 ]
 
@@ -53,7 +56,8 @@ def by_kind_hints() -> Iterator[tuple[str, ClusterEvent, HintFunction]]:
 
 def changes(event: ClusterEvent) -> list[tuple[Any, Any]]:
     """(old, new) as the event may bring them."""
-    objects: list[Any] = NODES if event.resource == Resource.NODE else RUNNING
+    others: dict[str, list[Any]] = {Resource.NODE: NODES, Resource.DEVICE_CLASS: CLASSES}
+    objects = others.get(event.resource, RUNNING)
     pairs: list[tuple[Any, Any]] = []
     if event.action & Action.ADD:
         pairs += [(None, new) for new in objects]

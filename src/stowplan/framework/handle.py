@@ -140,6 +140,14 @@ class Handle:
             found = self._shared[made_of_nodes] = made_of_nodes(self.nodes)
         return found
 
+    def derived(self, made_of_objects: Callable[[ObjectIndex], Item]) -> Item:
+        """What all profiles share, made of the cluster's objects: the first to ask has it made.
+
+        A plugin that does not read the cluster may use what changes so rarely that everything kept
+        is dropped when it does: which resources device classes stand for.
+        """
+        return self.objects.derived(made_of_objects)
+
     def node(self, name: str) -> NodeInfo | None:
         row = self.nodes.row_of.get(name)
         return None if row is None else self.nodes.infos[row]

@@ -148,7 +148,7 @@ class NodeResourcesFit:
         self._resources = _resources(strategy)
         self._kept = handle.kept
         self._rooms = handle.shared(Rooms)
-        self._resources_as_devices = handle.objects.derived(ResourceClasses)
+        self._resources_as_devices = handle.derived(ResourceClasses)
 
     def signature(self, pod: PodInfo) -> Hashable:
         """None where device classes have a say: they come and go."""

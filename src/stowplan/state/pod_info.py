@@ -212,6 +212,18 @@ class PodKind:
         return pod_requests(self.pod, use_status=False)
 
     @Lazy
+    def extended_resources(self) -> frozenset[str]:
+        """Which it asks for, however much: pods with the same traits ask for the same."""
+        spec = self.pod.spec
+        return frozenset(
+            name
+            for container in (*(spec.init_containers or ()), *(spec.containers or ()))
+            if container.resources is not None
+            for name in container.resources.requests or ()
+            if "/" in name
+        )
+
+    @Lazy
     def running_requests(self) -> dict[str, int]:
         """What it takes up on its node, a resize in progress included."""
         if not tells_amounts(self.pod.status):

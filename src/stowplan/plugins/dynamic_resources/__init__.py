@@ -72,9 +72,9 @@ class DynamicResources:
 
     def __init__(self, args: Args | None, handle: Handle) -> None:
         self._handle = handle
-        self._claims = handle.objects.derived(ClaimCache)
+        self._claims = handle.derived(ClaimCache)
         self._classes = handle.objects.all(DeviceClass)
-        self._resources = handle.objects.derived(ResourceClasses)
+        self._resources = handle.derived(ResourceClasses)
         timeout = args.filter_timeout if args is not None else None
         binding_timeout = args.binding_timeout if args is not None else None
         timeouts_s = (
@@ -83,7 +83,7 @@ class DynamicResources:
         )
         self._filter = DeviceFilter(
             self._claims,
-            handle.objects.derived(Slices),
+            handle.derived(Slices),
             self._resources,
             self._classes,
             handle.objects,
@@ -169,9 +169,11 @@ class DynamicResources:
     def _may_want_devices(self, pod: PodInfo) -> bool:
         """Whether it names an extended resource that a device class stands for."""
         by_resource = self._resources.by_resource
-        return bool(by_resource) and not by_resource.keys().isdisjoint(pod.kind.requests)
+        return bool(by_resource) and not by_resource.keys().isdisjoint(pod.kind.extended_resources)
 
     def _special_claim(self, pod: PodInfo) -> ResourceClaim | None:
+        if not self._may_want_devices(pod):
+            return None
         by_resource = self._resources.by_resource
         if not any(n > 0 and name in by_resource for name, n in pod.kind.requests.items()):
             return None

@@ -1,0 +1,186 @@
+"""What DynamicResources writes into claims, against races, and what it waits for."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+import pytest
+
+from stowplan.errors import ApiError, Conflict, Invalid
+from stowplan.framework.effects import Sleep
+from stowplan.objects.api import Get, Patch
+from stowplan.objects.codec import convert
+from stowplan.objects.devices import Allocation, ResourceClaim
+from stowplan.plugins.dynamic_resources.attempt import Attempt, OwnClaim
+from stowplan.plugins.dynamic_resources.binding import ClaimBinding
+from stowplan.plugins.dynamic_resources.claim_cache import ClaimCache
+from stowplan.plugins.dynamic_resources.claim_writes import (
+    FINALIZER,
+    TRIES,
+    WriteFailed,
+    bind_claim,
+)
+from tests.builders import World, info
+from tests.plugins.device_objects import allocated, claim, claiming, device_class
+
+POD = claiming("c")
+GIVEN = convert(allocated("gpu-0")["allocation"], Allocation)
+PROTECTED = claim("c", finalizers=[FINALIZER])
+
+
+def driven(steps: Generator[Any, Any, Any], *answers: Any) -> tuple[Any, list[Any]]:
+    """What came of it, and the requests; pauses are answered by nothing."""
+    asked: list[Any] = []
+    left = list(answers)
+    try:
+        wanted = next(steps)
+        while True:
+            if isinstance(wanted, Sleep):
+                wanted = steps.send(None)
+                continue
+            asked.append(wanted)
+            wanted = steps.send(left.pop(0))
+    except StopIteration as stop:
+        assert not left
+        return stop.value, asked
+
+
+def test_the_claim_is_protected_first_and_then_allocated_and_reserved_at_once() -> None:
+    written, asked = driven(bind_claim(claim("c"), GIVEN, POD, 0.0), PROTECTED, PROTECTED)
+
+    assert written is PROTECTED
+    assert [(it.subresource, it.patch_type) for it in asked] == [("", "merge"), ("status", "merge")]
+    assert asked[0].body["metadata"]["finalizers"] == [FINALIZER]
+    status = asked[1].body["status"]
+    assert status["allocation"]["allocationTimestamp"] == "1970-01-01T00:00:00Z"
+    assert status["reservedFor"] == [{"resource": "pods", "name": "p", "uid": POD.metadata.uid}]
+    assert all(it.body["metadata"]["resourceVersion"] == "1" for it in asked)
+
+
+def test_a_lost_race_is_run_again_on_the_claim_as_it_is_then() -> None:
+    lost = Conflict("changed")
+    fresh = claim("c", finalizers=[FINALIZER], resourceVersion="7")
+
+    _, asked = driven(bind_claim(PROTECTED, GIVEN, POD, 0.0), lost, fresh, fresh)
+
+    assert [type(it) for it in asked] == [Patch, Get, Patch]
+    assert asked[2].body["metadata"]["resourceVersion"] == "7"
+
+
+@pytest.mark.parametrize(
+    ("answers", "problem"),
+    [
+        ((Invalid("no"),), "add allocation and reservation to claim default/c: no"),
+        (
+            (Conflict("x"), claim("c", status=allocated("gpu-1"))),
+            "claim default/c got allocated elsewhere in the meantime",
+        ),
+        (
+            (Conflict("x"), claim("c", deletionTimestamp="2026-01-01T00:00:00Z")),
+            "claim default/c got deleted in the meantime",
+        ),
+        (
+            (Conflict("x"), *[PROTECTED, Conflict("x")] * (TRIES - 1)),
+            "add allocation and reservation to claim default/c: x",
+        ),
+    ],
+)
+def test_what_cannot_be_written(answers: tuple[Any, ...], problem: str) -> None:
+    with pytest.raises(WriteFailed) as failed:
+        driven(bind_claim(PROTECTED, GIVEN, POD, 0.0), *answers)
+
+    assert str(failed.value) == problem
+
+
+def test_a_claim_that_lost_its_allocation_cannot_be_reserved() -> None:
+    with pytest.raises(WriteFailed, match="claim default/c got deallocated elsewhere"):
+        driven(bind_claim(claim("c"), None, POD, 0.0))
+
+
+# -- a whole PreBind -------------------------------------------------------------------------
+
+CONDITIONS = {"bindingConditions": ["Ready"], "bindingFailureConditions": ["Broken"]}
+
+
+class Binding:
+    """One pod with one claim that waits for its driver; time passes as it sleeps."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+        self.started: list[Any] = []
+        self.world = World(device_class(), PROTECTED)
+        self.world.handle.now = lambda: self.now_s
+        self.world.handle.start = self.started.append
+        self.cache = self.world.objects.derived(ClaimCache)
+        self.attempt = Attempt([OwnClaim(PROTECTED)])
+        self.attempt.given[0] = convert(allocated("gpu-0", **CONDITIONS)["allocation"], Allocation)
+        self.cache.begin(PROTECTED, self.attempt.given[0])
+        self.binding = ClaimBinding(self.world.handle, self.cache, 600.0)
+
+    def stored(self, version: int, *conditions: str) -> ResourceClaim:
+        status = {**allocated("gpu-0", **CONDITIONS), "reservedFor": [{"uid": POD.metadata.uid}]}
+        status["allocation"]["allocationTimestamp"] = "1970-01-01T00:00:00Z"
+        said = [{"type": it, "status": "True", "reason": "R", "message": "M"} for it in conditions]
+        about = {"driver": "gpu.example.com", "pool": "a", "device": "gpu-0", "conditions": said}
+        return claim("c", status={**status, "devices": [about]}, resourceVersion=str(version))
+
+    def run(self, *shown: ResourceClaim) -> Any:
+        """PreBind's answer; each pause shows the next claim."""
+        steps = self.binding.bind(self.attempt, info(POD), "a")
+        left = list(shown)
+        try:
+            wanted = next(steps)
+            while True:
+                answer: ResourceClaim | ApiError | None = None
+                if isinstance(wanted, Sleep):
+                    self.now_s += wanted.seconds
+                    if left:
+                        self.world.add(left.pop(0))
+                else:
+                    answer = self.stored(2)
+                wanted = steps.send(answer)
+        except StopIteration as stop:
+            return stop.value
+
+
+def test_binding_waits_for_the_driver() -> None:
+    run = Binding()
+
+    assert run.run(run.stored(3), run.stored(4, "Ready")) is None
+    assert run.now_s == 10.0
+    assert not run.cache.is_in_flight(PROTECTED)
+    assert run.cache.held.is_used(("gpu.example.com", "a", "gpu-0"))
+
+
+def test_a_driver_that_fails_or_never_answers_ends_it() -> None:
+    failing, silent = Binding(), Binding()
+
+    failed = failing.run(failing.stored(3, "Broken"))
+    assert failed.message == 'device binding failed: claim=c, reason=R, message="M"'
+    late = silent.run()
+    assert late.message.startswith("device binding timeout: ")
+    assert silent.now_s == 600.0
+
+
+def test_unreserving_keeps_the_allocation_and_gives_back_the_reservation() -> None:
+    run = Binding()
+    run.run(run.stored(3, "Broken"))
+
+    run.binding.undo(run.attempt, info(POD))
+
+    (steps,) = run.started
+    patch = next(steps)
+    assert patch.patch_type == "strategic"
+    assert patch.body["status"] == {"reservedFor": [{"$patch": "delete", "uid": POD.metadata.uid}]}
+    assert run.cache.held.is_used(("gpu.example.com", "a", "gpu-0"))
+
+
+def test_what_was_only_reserved_is_free_again() -> None:
+    run = Binding()
+    assert run.cache.held.is_used(("gpu.example.com", "a", "gpu-0"))
+
+    run.binding.undo(run.attempt, info(POD))
+
+    assert not run.started
+    assert not run.cache.held.is_used(("gpu.example.com", "a", "gpu-0"))
