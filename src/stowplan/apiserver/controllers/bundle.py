@@ -16,6 +16,7 @@ from stowplan.apiserver.controllers.nodes import NodeController
 from stowplan.apiserver.controllers.replica_set import ReplicaSetController
 from stowplan.apiserver.controllers.shared import Memory, Shared
 from stowplan.apiserver.controllers.stateful_set import StatefulSetController
+from stowplan.apiserver.controllers.volumes import VolumeController
 from stowplan.clock import Clock
 from stowplan.cluster.port import Cluster
 from stowplan.cluster.reflector import CallLater
@@ -24,11 +25,13 @@ from stowplan.objects.kinds import (
     DEPLOYMENT,
     JOB,
     NODE,
+    PERSISTENT_VOLUME,
     PERSISTENT_VOLUME_CLAIM,
     POD,
     POD_DISRUPTION_BUDGET,
     REPLICA_SET,
     STATEFUL_SET,
+    STORAGE_CLASS,
 )
 
 # Owners before what they own, so that a pod finds its owner known.
@@ -40,6 +43,8 @@ KINDS = (
     DAEMON_SET,
     JOB,
     POD_DISRUPTION_BUDGET,
+    STORAGE_CLASS,
+    PERSISTENT_VOLUME,
     PERSISTENT_VOLUME_CLAIM,
     POD,
 )
@@ -65,6 +70,7 @@ class Controllers:
             DaemonSetController(self._shared),
             JobController(self._shared),
             NodeController(self._shared),
+            VolumeController(self._shared),
         )
         self._calls = [one.calls for one in workloads]
         disruption = DisruptionController(self._shared)

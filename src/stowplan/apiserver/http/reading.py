@@ -33,6 +33,7 @@ class Shape(NamedTuple):
 SCALE = Shape("autoscaling/v1", "Scale")
 BINDING = Shape("v1", "Binding")
 EVICTION = Shape("policy/v1", "Eviction")
+TOKEN_REQUEST = Shape("authentication.k8s.io/v1", "TokenRequest")
 DELETE_OPTIONS = Shape("v1", "DeleteOptions")
 _OPTIONS_OF_ANY_GROUP = "DeleteOptions"
 
