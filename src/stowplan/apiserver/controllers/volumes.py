@@ -20,6 +20,9 @@ PROVISIONER = "stowplan.io/simulated"
 CLASS_NAME = "standard"
 PROVISIONED_BY = "pv.kubernetes.io/provisioned-by"
 
+BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
+"""Without it, a scheduler takes a claim for one that is still being bound."""
+
 DEFAULT_CLASS: dict[str, Any] = {
     "apiVersion": "storage.k8s.io/v1",
     "kind": "StorageClass",
@@ -67,7 +70,8 @@ class VolumeController:
         if self._shared.get(PERSISTENT_VOLUME, name) is None:
             self.calls.send(key, Create(PERSISTENT_VOLUME, "", _volume(name, claim)))
         elif claim.spec.volume_name != name:
-            self._patch(claim, {"spec": {"volumeName": name}}, "")
+            done = {"metadata": {"annotations": {BIND_COMPLETED: "yes"}}}
+            self._patch(claim, {"spec": {"volumeName": name}, **done}, "")
         elif claim.status.phase != "Bound":
             modes = claim.spec.access_modes
             status = {"phase": "Bound", "accessModes": modes, "capacity": _requests(claim)}
@@ -82,7 +86,7 @@ class VolumeController:
         return isinstance(found, StorageClass) and found.provisioner == PROVISIONER
 
     def _patch(self, claim: PersistentVolumeClaim, body: dict[str, Any], subresource: str) -> None:
-        body = {"metadata": {"uid": claim.uid}, **body}
+        body = {**body, "metadata": {"uid": claim.uid, **body.get("metadata", {})}}
         kind, namespace, name = PERSISTENT_VOLUME_CLAIM, claim.namespace, claim.name
         self.calls.send(claim.key, Patch(kind, namespace, name, body, "merge", subresource))
 
