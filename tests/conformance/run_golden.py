@@ -24,15 +24,17 @@ from random import Random
 from typing import Any, Literal, get_args
 
 from stowplan.config import load_config
-from stowplan.core.attempts import AttemptLog, AttemptObserver
+from stowplan.core.attempts import AttemptLog
 from stowplan.core.decision import Decision
 from stowplan.core.explanation import Explainer, score_alone
 from stowplan.core.machine import Machine
 from stowplan.core.messages import Added, ScheduleNext
 from stowplan.objects.manifests import decode
 from stowplan.objects.pod import Pod
-from stowplan.queue import QueuedPod
+from tests.conformance import compare_devices
 from tests.conformance.compare import differences
+from tests.conformance.devices import Replay
+from tests.conformance.following import Decisions
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -41,28 +43,22 @@ WAYS: tuple[Way, ...] = get_args(Way)
 
 Scenario = dict[str, Any]
 
-_TABLES = ("feasible", "rejected", "scores", "totals")
+_EXPRESSIONS = "cel_truth"
+"""Not of clusters: `run_cel` reads it."""
+
+_TABLES = ("feasible", "rejected", "scores", "totals", "nodeAllocations")
 """What a brief decision does not have."""
 
 
 def families(data: Path = GOLDEN) -> list[str]:
-    return sorted(path.name.removesuffix(".jsonl.gz") for path in data.glob("*.jsonl.gz"))
+    names = (path.name.removesuffix(".jsonl.gz") for path in data.glob("*.jsonl.gz"))
+    return sorted(name for name in names if name != _EXPRESSIONS)
 
 
 def scenarios(family: str, data: Path = GOLDEN) -> Iterator[Scenario]:
     with gzip.open(data / f"{family}.jsonl.gz", "rt") as lines:
         for line in lines:
             yield json.loads(line)
-
-
-class Decisions(AttemptObserver):
-    """Writes every decision down."""
-
-    def __init__(self) -> None:
-        self.made: list[Decision] = []
-
-    def decided(self, queued: QueuedPod, decision: Decision, now_s: float, seconds: float) -> None:
-        self.made.append(decision)
 
 
 def decide(scenario: Scenario, way: Way = "explained") -> list[Decision]:
@@ -97,8 +93,33 @@ def forget_everything(machine: Machine) -> None:
     machine.table.rebuild(machine.cache)
 
 
+def has_devices(scenario: Scenario) -> bool:
+    items = scenario["cluster"]["items"]
+    return any(item["apiVersion"].startswith("resource.k8s.io/") for item in items)
+
+
+def decide_with_devices(scenario: Scenario, way: Way) -> list[dict[str, Any]]:
+    """The same, with what is written to claims; already described."""
+    replay = Replay(scenario)
+    machine = replay.machine
+    machine.algorithm.explain = score_alone if way == "brief" else Explainer().explain
+    replay.add(_in_order(scenario))
+    wanted = len(scenario["expected"])
+    while machine.has_work and len(replay.actual) < wanted:
+        if way == "fresh":
+            forget_everything(machine)
+        replay.decide_next()
+    return replay.actual
+
+
 def problems(scenario: Scenario, way: Way) -> list[str]:
     """One line for each difference; empty if there is none."""
+    if has_devices(scenario):
+        expected, actual = scenario["expected"], decide_with_devices(scenario, way)
+        if way == "brief":
+            expected = [_without_tables(entry) for entry in expected]
+            actual = [_without_tables(entry) for entry in actual]
+        return compare_devices.differences(expected, actual)
     expected, decisions = scenario["expected"], decide(scenario, way)
     if way == "brief":
         scores = [max((d.get("totals") or {"": None}).values()) for d in expected]

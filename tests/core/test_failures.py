@@ -11,6 +11,7 @@ import pytest
 from stowplan.errors import Conflict, NotFound, Unavailable
 from stowplan.framework.effects import Sleep
 from stowplan.framework.plugin import PostFilterResult, PreFlight, Wait
+from stowplan.framework.reads import Reads
 from stowplan.framework.status import SKIP, Status, error, unschedulable
 from stowplan.objects.api import Bind, Patch
 from tests.builders import node, pod
@@ -374,11 +375,11 @@ RAISING: dict[str, tuple[dict[str, Any], str]] = {
         'running "X" filter plugin: ValueError: boom',
     ),
     "Filter, kept": (
-        {"filter_nodes": boom, "filter_node": go, "signature": lambda *_: 1},
+        {"filter_nodes": boom, "filter_node": go, "reads": Reads.PODS},
         'running "X" filter plugin: ValueError: boom',
     ),
     "signature": (
-        {"filter_node": go, "filter_nodes": go, "signature": boom},
+        {"filter_node": go, "filter_nodes": go, "reads": Reads.PODS, "signature": boom},
         'running "X" filter plugin: ValueError: boom',
     ),
     "PreScore": (
@@ -390,7 +391,7 @@ RAISING: dict[str, tuple[dict[str, Any], str]] = {
         'running Score plugins: plugin "X" failed with: ValueError: boom',
     ),
     "Score, kept": (
-        {"score_node": boom, "score_nodes": boom, "signature": lambda *_: 1},
+        {"score_node": boom, "score_nodes": boom, "reads": Reads.PODS},
         'running Score plugins: plugin "X" failed with: ValueError: boom',
     ),
     "Normalize": (

@@ -277,14 +277,14 @@ def test_pods_of_which_no_two_are_alike_leave_nothing_behind_either() -> None:
     machine = new_machine(nodes=10)
     traffic = Traffic(machine)
     # Enough of them that every bound of a fixed size has been reached.
-    traffic.come_and_go(all_different(0, 2_000))
+    traffic.come_and_go(all_different(0, 6_000))
     before, before_mb = objects(), resident_mb()
 
-    traffic.come_and_go(all_different(2_000, 3_000))
+    traffic.come_and_go(all_different(6_000, 3_000))
 
     after, after_mb = objects(), resident_mb()
     settled(machine)
-    assert traffic.outcomes["bound"] > 4_500
+    assert traffic.outcomes["bound"] > 8_000
     framework = machine.frameworks["default-scheduler"]
     assert len(framework.kept) <= IDLE_MAX + kind_count() + 1
     assert len(machine.table.labels_kept) <= 1200

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from stowplan.core.decision import Decision
 from stowplan.core.explanation import Explainer
 from stowplan.framework.plugin import points_of
+from stowplan.framework.reads import Reads
 from stowplan.framework.status import Status, Verdict, unresolvable, unschedulable
 from stowplan.objects.kinds import POD
 from tests.builders import node, pod
@@ -51,7 +52,7 @@ def _all(rows: Any) -> Any:
 
 ONE = {"filter_node": filter_node, "score_node": score_node}
 ALL = {**ONE, "filter_nodes": filter_nodes, "score_nodes": score_nodes}
-SIGNED = {"signature": lambda self, pod: "the same for all pods"}
+SIGNED = {"reads": Reads.PODS, "signature": lambda self, pod: "the same for all pods"}
 FORMS = {"one": ONE, "all": ALL, "one, kept": {**ONE, **SIGNED}, "all, kept": {**ALL, **SIGNED}}
 
 PROFILE: dict[str, Any] = {
@@ -199,7 +200,7 @@ def test_a_pod_that_cannot_be_ordered_comes_last_and_stops_nobody() -> None:
 @pytest.mark.parametrize(
     "members",
     [
-        {"score_node": lambda *_: 50.0, "signature": lambda *_: ()},
+        {"score_node": lambda *_: 50.0, "reads": Reads.NODE},
         {"score_node": lambda *_: 50.0},
         {"score_nodes": lambda self, cycle, pod, nodes, rows: np.full(nodes.size, 50.0)[rows]},
         {

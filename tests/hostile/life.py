@@ -5,18 +5,20 @@ from __future__ import annotations
 import gc
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from time import process_time
 from typing import Any
+
+from msgspec.structs import replace
 
 from stowplan.objects.pod import Pod
 from tests.builders import node, pod
 from tests.core.harness import Cluster
-from tests.hostile.large_objects import NODE_COUNT, ZONE, Large, Shape
+from tests.hostile.large_objects import NODE_COUNT, ZONE, Large
 
 OTHERS = 20
 
 Step = tuple[str, Callable[[], object]]
+Costs = dict[str, float]
 
 
 class Life:
@@ -52,6 +54,10 @@ class Life:
         )
         yield "later", lambda: cluster.run(400)
         yield "gone", lambda: [self._delete(f"running-{n}") for n in range(len(larges))]
+
+    def others_left(self) -> list[Pod]:
+        """The plain pods that were not taken away again."""
+        return [other for other in self.others if self.cluster.exists(other.metadata.name)]
 
     def _delete(self, name: str) -> None:
         if self.cluster.exists(name):
@@ -108,30 +114,22 @@ class Life:
 
 
 def _with_spec(thing: Pod, **fields: Any) -> Pod:
-    from msgspec.structs import replace as replaced
-
-    return replaced(thing, spec=replaced(thing.spec, **fields))
+    return replace(thing, spec=replace(thing.spec, **fields))
 
 
-def cost_in_time(
-    shape: Shape, n: int, copies: Callable[[Shape, int], list[Large]]
-) -> dict[str, float]:
-    """Milliseconds of processor time."""
-    life = Life(copies(shape, n))
+def cost_in_time(life: Life) -> Costs:
+    """Milliseconds of processor time, step by step."""
     costs = {}
     gc.collect()
     for name, step in life.steps():
-        started = process_time()
+        started_s = process_time()
         step()
-        costs[name] = (process_time() - started) * 1e3
+        costs[name] = (process_time() - started_s) * 1e3
     return costs
 
 
-def cost_in_calls(
-    shape: Shape, n: int, copies: Callable[[Shape, int], list[Large]]
-) -> dict[str, float]:
-    """Calls of functions, in C too."""
-    life = Life(copies(shape, n))
+def cost_in_calls(life: Life) -> Costs:
+    """Calls of functions, of those written in C too."""
     costs = {}
     for name, step in life.steps():
         count = 0
@@ -140,13 +138,11 @@ def cost_in_calls(
             nonlocal count
             count += 1
 
+        before = sys.getprofile()
         sys.setprofile(note)
         try:
             step()
         finally:
-            sys.setprofile(None)
+            sys.setprofile(before)
         costs[name] = float(count)
     return costs
-
-
-__all__ = ["Life", "cost_in_calls", "cost_in_time", "replace"]

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from stowplan.framework.cycle import Cycle
 from stowplan.framework.events import Action, Hint, Resource
-from stowplan.framework.status import SKIP, Code, Status, unresolvable, unschedulable
+from stowplan.framework.status import Code, Status, unresolvable, unschedulable
 from stowplan.objects.labels import Selector
 from stowplan.objects.node import Node
 from stowplan.objects.pod import Pod, TopologySpreadConstraint
@@ -27,7 +27,7 @@ from stowplan.plugins.pod_topology_spread.spread_constraint import Constraint, p
 from stowplan.state.node_info import NodeInfo
 from stowplan.state.pod_info import PodInfo
 from tests.builders import World, info, node, pod
-from tests.plugins.asking import filtered, hint, raw_scores, reasons
+from tests.plugins.asking import filtered, hint, normal_scores, raw_scores, reasons, skips
 
 ZONE = "topology.kubernetes.io/zone"
 HOST = "kubernetes.io/hostname"
@@ -75,11 +75,10 @@ def scores(
     cycle, asking, table = world.cycle(), info(given), world.table
     rows = np.array([world.row(name) for name in names or table.row_of], np.intp)
     status = plugin.pre_score(cycle, asking, rows)
-    if status is SKIP:
+    if skips(status):
         return None
     assert status is None
-    raw = plugin.score_nodes(cycle, asking, table, rows)
-    normal = plugin.normalize_scores(cycle, asking, table, rows, raw)
+    normal = normal_scores(plugin, cycle, asking, rows)
     return {table.names[row]: int(score) for row, score in zip(rows, normal, strict=True)}
 
 

@@ -10,7 +10,6 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stowplan.core.dry_run import DryRun
 from stowplan.framework.cycle import Cycle
 from stowplan.framework.status import Status, unschedulable
 from stowplan.objects.pod import Pod
@@ -25,6 +24,7 @@ from stowplan.plugins.default_preemption.victims import (
 from stowplan.state.node_info import NodeInfo
 from stowplan.state.pod_info import PodInfo
 from tests.builders import node, pod
+from tests.deciding import Deciding
 
 ROOM = 8
 
@@ -79,7 +79,7 @@ def test_the_fewest_and_least_important_have_to_go(
             }
         ]
     incoming = PodInfo(pod("incoming", cpu=size, spec=spec))
-    run = DryRun([node("node-1", cpu=ROOM), *there], random=Random(0))
+    run = Deciding([node("node-1", cpu=ROOM), *there], random=Random(0))
     run.table.refresh(run.cache)
     framework = run.framework_of(incoming)
     cycle = Cycle(framework.handle)

@@ -50,6 +50,25 @@ class Port:
         return json.loads("".join(reply.body))
 
 
+# -- the index ------------------------------------------------------------------------------
+
+
+def test_one_page_names_all_pages_for_people() -> None:
+    port = Port(node("n1"), pod("web"))
+    known = {path for path in port.endpoints._pages if path.startswith("/debug/")} - {"/debug/"}
+
+    pages = port.json("/debug")["pages"]
+
+    assert {page["path"] for page in pages} == known | {"/debug/decisions/NAMESPACE/POD"}
+    lines = port.text("/debug/").splitlines()
+    for page, line in zip(pages, lines, strict=False):
+        assert line.split(maxsplit=1) == [page["path"], page["about"]]
+        assert "\n" not in page["about"]
+        path = page["path"].replace("NAMESPACE/POD", "default/web")
+        assert port.ask(path).status in (200, 406), "there is such a page"
+    assert port.ask("/debug", "POST").status == 405
+
+
 # -- decisions ------------------------------------------------------------------------------
 
 TAINTED = node("tainted", taints=[{"key": "a", "value": "b", "effect": "NoSchedule"}])
@@ -459,5 +478,5 @@ def test_only_what_makes_sense_is_allowed() -> None:
         assert port.ask(path, "POST").status == 405, path
     assert port.ask("/configz", "DELETE").status == 405
     assert port.ask("/debug/queue?output=xml").status == 400
-    for path in ("/", "/nowhere", "/healthzz", "/debug", "/debug/queue/", "/debug/pprof/"):
+    for path in ("/", "/nowhere", "/healthzz", "/debug/queue/", "/debug/pprof/"):
         assert port.ask(path).status == 404, path

@@ -35,6 +35,7 @@ GUARDED = (
     "/statusz",
     "/healthz/ping",
     "/readyz/shutdown",
+    "/debug",
     "/debug/queue",
     "/debug/cache",
     "/debug/decisions/default/web",

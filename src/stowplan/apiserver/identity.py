@@ -7,15 +7,16 @@ for a generated name, the suffix; the seed keeps two clusters apart.  Times come
 from __future__ import annotations
 
 from stowplan.clock import Clock
-from stowplan.objects.names import LETTERS
 from stowplan.objects.times import format_time
 
 GENERATED_NAME_BASE_MAX = 58
 """A generated name is a label of at most 63 characters, five of them the suffix."""
 
+# No vowels and no digits that look like letters: no words, no misreadings.  As upstream.
+_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 _SUFFIX_LENGTH = 5
-_SUFFIX_COUNT: int = len(LETTERS) ** _SUFFIX_LENGTH
-_PAIRS = [first + second for second in LETTERS for first in LETTERS]
+_SUFFIX_COUNT: int = len(_ALPHABET) ** _SUFFIX_LENGTH
+_PAIRS = [first + second for second in _ALPHABET for first in _ALPHABET]
 _PAIR_COUNT = len(_PAIRS)
 _PAIRS_COUNT = _PAIR_COUNT**2
 _STRIDE = 7_368_787
@@ -49,4 +50,4 @@ class Identity:
         """
         place = (number * _STRIDE + self.seed) % _SUFFIX_COUNT
         first, second = place % _PAIR_COUNT, place // _PAIR_COUNT % _PAIR_COUNT
-        return _PAIRS[first] + _PAIRS[second] + LETTERS[place // _PAIRS_COUNT]
+        return _PAIRS[first] + _PAIRS[second] + _ALPHABET[place // _PAIRS_COUNT]

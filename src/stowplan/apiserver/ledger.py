@@ -70,6 +70,10 @@ class Table:
             other.objects[namespace] = names.copy()
         return other
 
+    def clear(self) -> None:
+        self.objects.clear()
+        self.rests.clear()
+
     def find(self, namespace: str, name: str) -> KubeObject | None:
         return self.objects.get(namespace, NOBODY).get(name)
 
@@ -149,6 +153,12 @@ class Ledger:
         other.tables = {struct: table.fork() for struct, table in self.tables.items()}
         other._old = self._old
         return other
+
+    def clear(self) -> None:
+        """Let go of all objects: for a store that is closed."""
+        self.owners = OwnerIndex()
+        for table in self.tables.values():
+            table.clear()
 
     def next_version(self) -> str:
         """The version of the next write; raises once writes are refused."""

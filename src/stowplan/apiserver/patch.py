@@ -37,6 +37,7 @@ MERGE_KEYS: dict[tuple[str, str], str] = {
     ("status", "podIPs"): "ip",
     ("status", "hostIPs"): "ip",
     ("status", "resourceClaimStatuses"): "name",
+    ("status", "reservedFor"): "uid",
 }
 """(field the list's owner sits in, list field) to the key of its items.
 

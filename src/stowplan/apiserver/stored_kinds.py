@@ -51,22 +51,6 @@ class ClusterRoleBinding(KubeObject, frozen=True):
     pass
 
 
-class ResourceClaim(KubeObject, frozen=True):
-    pass
-
-
-class ResourceClaimTemplate(KubeObject, frozen=True):
-    pass
-
-
-class ResourceSlice(KubeObject, frozen=True):
-    pass
-
-
-class DeviceClass(KubeObject, frozen=True):
-    pass
-
-
 class CronJob(KubeObject, frozen=True):
     pass
 
@@ -97,7 +81,6 @@ def _plain(api_version: str, struct: type[KubeObject], plural: str, *, namespace
 
 
 _RBAC = "rbac.authorization.k8s.io/v1"
-_RESOURCE = "resource.k8s.io/v1"
 _NETWORKING = "networking.k8s.io/v1"
 
 PLAIN_KINDS: tuple[Kind, ...] = (
@@ -117,10 +100,6 @@ PLAIN_KINDS: tuple[Kind, ...] = (
     _plain(_RBAC, ClusterRole, "clusterroles", namespaced=False),
     _plain(_RBAC, RoleBinding, "rolebindings", namespaced=True),
     _plain(_RBAC, ClusterRoleBinding, "clusterrolebindings", namespaced=False),
-    _plain(_RESOURCE, ResourceClaim, "resourceclaims", namespaced=True),
-    _plain(_RESOURCE, ResourceClaimTemplate, "resourceclaimtemplates", namespaced=True),
-    _plain(_RESOURCE, ResourceSlice, "resourceslices", namespaced=False),
-    _plain(_RESOURCE, DeviceClass, "deviceclasses", namespaced=False),
 )
 
 STORED_KINDS: tuple[Kind, ...] = (*KINDS, *PLAIN_KINDS)

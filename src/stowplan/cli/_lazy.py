@@ -19,6 +19,7 @@ from typing import Any, NoReturn
 import click
 
 from stowplan.cli._output import complain, say_trace
+from stowplan.cli._url import refuse_urls
 from stowplan.errors import InputError, InternalError, StowplanError, Unavailable
 
 EXIT_INTERRUPTED = 130
@@ -50,6 +51,7 @@ class LazyGroup(click.Group):
         assert isinstance(command, click.Command), f"{lazy.module}.{lazy.attribute}: no command"
         if not any("--verbose" in option.opts for option in command.params):
             command.params.append(self._verbose_option())
+            refuse_urls(command)
         return command
 
     def resolve_command(
@@ -126,7 +128,8 @@ class LazyGroup(click.Group):
 def _from_click(error: click.ClickException) -> InputError:
     context = error.ctx if isinstance(error, click.UsageError) else None
     # Click's sentences start with a capital and end with a full stop; ours do not.
-    message = error.format_message().rstrip(".").replace("a valid integer range", "a whole number")
+    message = " ".join(error.format_message().split()).rstrip(".")
+    message = message.replace("a valid integer range", "a whole number")
     hint = f"`{context.command_path} --help` shows what it takes" if context else ""
     return InputError(message[:1].lower() + message[1:], hint=hint)
 

@@ -19,16 +19,19 @@ from stowplan.apiserver.http.auth import User
 from stowplan.apiserver.http.documents import health
 from stowplan.apiserver.http.stand_in import StandIn
 from stowplan.apiserver.journal import SqliteJournal
+from stowplan.apiserver.journal_salvage import salvage
 from stowplan.apiserver.simulated_nodes import read_nodes
 from stowplan.apiserver.store import Store
-from stowplan.cli._output import say
+from stowplan.cli._output import count_of, note, say
 from stowplan.cli._up_changes import tell_changes
 from stowplan.cli._up_kubeconfig import check_replaceable, kubeconfig, write_kubeconfig
 from stowplan.cli._up_tls import key_pair, server_context
 from stowplan.clock import RealClock
+from stowplan.cluster.port import ListOptions
 from stowplan.config import load_config
 from stowplan.core.profiles import check_config
 from stowplan.embedded import EmbeddedCluster, Parts, Scheduling
+from stowplan.objects.kinds import NODE
 from stowplan.runtime.extender_client import HttpExtenderClient
 from stowplan.runtime.guard import BEAT_S
 from stowplan.runtime.heartbeat import Heartbeat
@@ -53,12 +56,14 @@ class Settings:
     host: str
     port: int
     nodes: int | None
-    """None: some, if there are none."""
+    """None: some, if there are none and somebody works on them."""
     nodes_file: Path | None = None
     plugin_paths: tuple[str, ...] = ()
     verbose: bool = False
     """Whether changes are told as they happen."""
     data: Path | None = None
+    salvage: bool = False
+    """Whether to go on with what is intact of data that is damaged."""
     kubeconfig: Path | None = None
     users_by_token: Mapping[str, User] = field(default_factory=dict, repr=False)
 
@@ -75,6 +80,8 @@ async def serve(settings: Settings) -> None:
     extenders = HttpExtenderClient(os.environ)
     scheduling = _scheduling(settings, extenders) if settings.schedules else None
     nodes = [] if settings.nodes_file is None else read_nodes(settings.nodes_file)
+    if settings.data is not None and settings.salvage:
+        salvage(settings.data, seed=seed)
     journal = None if settings.data is None else SqliteJournal(settings.data, seed=seed)
     try:
         loop = asyncio.get_running_loop()
@@ -97,7 +104,8 @@ async def serve(settings: Settings) -> None:
             heartbeat=Heartbeat(),
         )
         with supervision:
-            cluster.prepare(settings.nodes, nodes)
+            _add_nodes(cluster, settings)
+            cluster.furnish(nodes)
             if settings.verbose:
                 tell_changes(grouped.store, say)
             await _serve(settings, cluster, grouped, clock, supervision, asked_to_stop)
@@ -165,6 +173,19 @@ async def _serve(
         supervision.on_beat.clear()
         supervision.upkeep.post(stand_in.close)
         await server.stop()
+
+
+def _add_nodes(cluster: EmbeddedCluster, settings: Settings) -> None:
+    wanted = settings.nodes
+    none = not settings.workers or settings.nodes_file is not None
+    cluster.add_nodes(0 if wanted is None and none else wanted)
+    stored = len(cluster.store.select(NODE, ListOptions())[0])
+    if wanted is not None and stored > wanted:
+        note(
+            f"{settings.data} has {count_of(stored, 'node')}, more than --nodes {wanted}; "
+            "they all stay",
+            hint="`kubectl delete node NAME` takes one away",
+        )
 
 
 def _hand_over(

@@ -65,65 +65,42 @@ class Algorithm:
     explain: Explain | None = None
     """Told of every search, while the columns it was made of still hold."""
 
-    def search_quietly(self, framework: Framework, cycle: Cycle, pod: PodInfo) -> Search | None:
-        """What `search` would find, where kept answers alone say so; None: ask `search`."""
-        if self.extenders or pod.pod.status.nominated_node_name:
-            return None
-        own = framework.percentage_of_nodes_to_score
-        percentage = self.percentage_of_nodes_to_score if own is None else own
-        if 0 < percentage < 100:
-            return None
-        board = framework.quiet_board(cycle, pod)
-        if board is None:
-            return None
-        count = len(board.rows)
-        search = Search(feasible_count=count, evaluated_count=cycle.nodes.node_count)
-        if count > 1:
-            self._pick_kept(cycle, board, search)
-        elif count:
-            search.row = int(board.rows[0])
-        if not count or self.explain is not None:
-            answers = board.answers
-            assert answers is not None
-            search.found = Feasible(answers.passed, answers, [])
-            if not count:
-                search.diagnosis = framework.diagnose(cycle.nodes, search.found)
-        return search
-
     def search(
         self, framework: Framework, cycle: Cycle, pod: PodInfo
     ) -> Generator[Any, Any, Search]:
-        table = cycle.nodes
         verdict = framework.pre_filter(cycle, pod)
         if verdict.status is not None:
             return self._turned_down(cycle, verdict)
-        tried: dict[int, Status] = {}
-        nominated = pod.pod.status.nominated_node_name
-        if nominated and nominated in table.row_of:
-            row = table.row_of[nominated]
+        tried: dict[int, Status] | None = None
+        row = cycle.nodes.row_of.get(pod.pod.status.nominated_node_name)
+        if row is not None:
+            tried = {}
             if (yield from self._fits_nominated(framework, cycle, pod, row, tried)):
                 return Search(row, feasible_count=1, evaluated_count=1)
         found = framework.find_feasible(cycle, pod, verdict.nodes)
         if verdict.nodes is not None:
             found.absent = _not_chosen(verdict.narrowed_by)
             found.rejected_by.update(verdict.narrowed_by)
-            found.overrides.update({r: s for r, s in tried.items() if not _is_candidate(found, r)})
+            for row, status in (tried or {}).items():
+                if not _is_candidate(found, row):
+                    found.overrides[row] = status
         rows, evaluated = self._limit(framework, cycle, found)
-        passed_count = len(rows)
         if self.extenders:
+            passed_count = len(rows)
             rows = yield from self._ask_filters(cycle, pod, found, rows)
             if len(rows) < passed_count:
                 found.rejected_by.add(EXTENDER)
-        search = Search(feasible_count=len(rows), evaluated_count=evaluated, found=found)
-        if not len(rows):
-            search.diagnosis = framework.diagnose(table, found)
-        elif len(rows) == 1:
-            search.row = int(rows[0])
-        else:
+        count = len(rows)
+        search = Search(feasible_count=count, evaluated_count=evaluated, found=found)
+        if count > 1:
             board = framework.score(cycle, pod, found, rows)
             if self.extenders:
                 yield from self._ask_priorities(cycle, pod, board)
             self._pick(cycle, board, search)
+        elif count:
+            search.row = int(rows[0])
+        else:
+            search.diagnosis = framework.diagnose(cycle.nodes, found)
         return search
 
     def _turned_down(self, cycle: Cycle, verdict: PreFilterVerdict) -> Search:
@@ -163,9 +140,9 @@ class Algorithm:
 
     def _limit(self, framework: Framework, cycle: Cycle, found: Feasible) -> tuple[Rows, int]:
         """The feasible rows to consider, and how many nodes were looked at for them."""
-        table = cycle.nodes
-        own = framework.percentage_of_nodes_to_score
-        percentage = self.percentage_of_nodes_to_score if own is None else own
+        table, percentage = cycle.nodes, framework.percentage_of_nodes_to_score
+        if percentage is None:
+            percentage = self.percentage_of_nodes_to_score
         if percentage == 0 or percentage >= 100:
             return found.rows(), table.node_count
         order = table.order
@@ -230,10 +207,17 @@ class Algorithm:
 
     def _pick(self, cycle: Cycle, board: ScoreBoard, search: Search) -> None:
         """One of the best: each with the same chance, or the first by name."""
-        if board.is_kept:
-            self._pick_kept(cycle, board, search)
-            return
         search.board = board
+        if board.is_kept:
+            # The kept sum alone says which are best.
+            answers = board.answers
+            assert answers is not None
+            if self.tie_break == "random":
+                search.row = answers.one_of_the_best(cycle.handle.random.random)
+            else:
+                search.row = _first_by_name(cycle, answers.best().nonzero()[0])
+            search.score = answers.best_sum + board.constant
+            return
         varying = board.varying
         best = varying[varying.argmax()]
         places = (varying == best).nonzero()[0]
@@ -243,17 +227,6 @@ class Algorithm:
         else:
             search.row = _first_by_name(cycle, board.rows[places])
         search.score = int(best) + board.constant
-
-    def _pick_kept(self, cycle: Cycle, board: ScoreBoard, search: Search) -> None:
-        """The same where the kept sum alone says which are best."""
-        search.board = board
-        answers = board.answers
-        assert answers is not None
-        if self.tie_break == "random":
-            search.row = answers.one_of_the_best(cycle.handle.random.random)
-        else:
-            search.row = _first_by_name(cycle, answers.best().nonzero()[0])
-        search.score = answers.best_sum + board.constant
 
 
 def _first_by_name(cycle: Cycle, rows: Rows) -> int:

@@ -12,6 +12,7 @@ from stowplan.core.messages import Added, Deleted, Updated
 from stowplan.core.node_changes import NODE_ADD, NODE_DELETE, node_update_events
 from stowplan.framework.events import Action, ClusterEvent, Resource
 from stowplan.objects.base import KubeObject
+from stowplan.objects.devices import DeviceClass, ResourceClaim, ResourceSlice
 from stowplan.objects.node import Node
 from stowplan.objects.pod import ENDED_PHASES, Pod
 from stowplan.objects.storage import (
@@ -42,6 +43,9 @@ _RESOURCES: dict[type[KubeObject], str] = {
     CSIStorageCapacity: Resource.CSI_STORAGE_CAPACITY,
     StorageClass: Resource.STORAGE_CLASS,
     VolumeAttachment: Resource.VOLUME_ATTACHMENT,
+    ResourceClaim: Resource.RESOURCE_CLAIM,
+    ResourceSlice: Resource.RESOURCE_SLICE,
+    DeviceClass: Resource.DEVICE_CLASS,
 }
 """Other kinds are only looked up by plugins; their changes wake nobody."""
 
@@ -117,6 +121,10 @@ class ClusterChanges:
         self, obj: KubeObject, action: Action, old: KubeObject | None, new: KubeObject | None
     ) -> None:
         resource = _RESOURCES.get(type(obj))
+        if isinstance(obj, DeviceClass):
+            # It may stand for an extended resource: what fits where is worked out anew.
+            for framework in self._machine.frameworks.values():
+                framework.forget()
         if resource is not None:
             self._machine.queue.move_all(ClusterEvent(resource, action), old, new)
 

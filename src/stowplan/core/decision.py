@@ -6,6 +6,7 @@ plugin said about every node is its `explanation`, made for whoever asks (`core.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from msgspec import Struct, field
@@ -36,6 +37,8 @@ class Decision(Struct, gc=False):
     """A plugin, an extender or the scheduler itself failed."""
     gated: bool = False
     """Kept out of the queue (by `unschedulable_plugins`), so no node was looked at."""
+    details: dict[str, Callable[[], Any]] | None = None
+    """What plugins want shown: the field's name in JSON -> what makes its value."""
     explanation: Explanation | None = None
     """What every plugin said about every node, if somebody wanted to know."""
 
@@ -65,5 +68,7 @@ class Decision(Struct, gc=False):
             "victims": list(self.victims),
             "postFilterMessage": self.post_filter_message,
         }
+        for name, make in (self.details or {}).items():
+            optional[name] = make()
         data.update({name: value for name, value in optional.items() if value})
         return data

@@ -21,6 +21,7 @@ from stowplan.core.building import make_algorithm, make_queue
 from stowplan.core.cluster_changes import ClusterChanges
 from stowplan.core.decision import Decision
 from stowplan.core.failure import Failure, FailureHandler
+from stowplan.core.forking import go_on_from
 from stowplan.core.messages import (
     Added,
     Answered,
@@ -68,6 +69,10 @@ _IN_NUMBERS = frozenset({Updated, Added, Deleted, Answered})
 """Events that may be taken in many at once: none of them begins a decision."""
 
 
+Beliefs = tuple[Cache, NodeTable, ObjectIndex]
+"""What the scheduler knows of the cluster; the table is up to date with the cache."""
+
+
 class Machine:
     def __init__(
         self,
@@ -79,14 +84,19 @@ class Machine:
         recorder: Recorder | None = None,
         log: AttemptLog | None = None,
         unschedulable_max_s: float = 300.0,
+        beliefs: Beliefs | None = None,
     ) -> None:
+        """`beliefs`: what it knows of the cluster to begin with."""
         self.config = config
         self.registry = registry
         self.random = random
         """Seeded; the only source of chance."""
-        self.cache = Cache(assumed_ttl_s=config.assumed_pod_ttl_seconds)
-        self.table = NodeTable()
-        self.objects = ObjectIndex()
+        ttl_s = config.assumed_pod_ttl_seconds
+        self.cache, self.table, self.objects = beliefs or (
+            Cache(assumed_ttl_s=ttl_s),
+            NodeTable(),
+            ObjectIndex(),
+        )
         self.stepper = Stepper()
         self.waiting = WaitingPods(self.stepper)
         self.pods: dict[str, PodInfo] = {}
@@ -118,6 +128,30 @@ class Machine:
         """What was done of a `ScheduleNext` that a long attempt ended early."""
         self._asked_s = self._waited_s = 0.0
         """Since when the decision waits for an extender, and how long it waited before."""
+
+    def fork(self, random: Random, log: AttemptLog) -> Machine:
+        """Another one that knows what this one knows, and goes its own way; see `core.forking`."""
+        assert self._deciding is None, "a decision is being made"
+        self.table.refresh(self.cache)
+        cache = self.cache.fork()
+        fork = Machine(
+            self.config,
+            random=random,
+            registry=self.registry,
+            tie_break=self.algorithm.tie_break,
+            log=log,
+            unschedulable_max_s=self.unschedulable_max_s,
+            beliefs=(cache, self.table.fork(cache), self.objects.fork()),
+        )
+        go_on_from(fork, self)
+        return fork
+
+    def close(self) -> None:
+        """Let go of the cluster at once: plugins and this refer to each other, so that it would
+        live until somebody looks for garbage.  Nothing can be asked any more."""
+        self.pods.clear()
+        for part in (self.table.pods, self.table, self.cache, self.objects):
+            vars(part).clear()
 
     # -- the outside ------------------------------------------------------------------------
 
@@ -249,6 +283,8 @@ class Machine:
             now=lambda: self.stepper.now_s,
             waiting=self.waiting,
             activate=lambda pods: self.queue.activate(pods),
+            start=lambda steps: self.stepper.start(steps, lambda result: None),
+            record=self.record,
             pod_by_key=self.pods.get,
         )
         return build_frameworks(config, handle, registry=self.registry, recorder=self.recorder)

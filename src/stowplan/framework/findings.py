@@ -85,7 +85,7 @@ class ScoreBoard(Struct):
     def is_kept(self) -> bool:
         """Whether the kept sum alone says which node is best, of all that pass local filters."""
         answers = self.answers
-        return answers is not None and self.added is None and self.rows is answers.passed_rows()
+        return answers is not None and self.added is None and self.rows is answers.known_rows
 
     def add(self, name: str, scores: Scores | int) -> None:
         self.by_plugin[name] = scores

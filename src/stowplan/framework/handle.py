@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from stowplan.objects.pod import Pod
 from stowplan.state.node_info import NodeInfo
 from stowplan.state.node_table import NodeTable
 from stowplan.state.object_index import ObjectIndex
@@ -101,6 +102,10 @@ def _no_time() -> float:
     return 0.0
 
 
+def _tell_nobody(pod: Pod, type_: str, reason: str, action: str, note: str) -> None:
+    return None
+
+
 @dataclass(slots=True)
 class Handle:
     nodes: NodeTable
@@ -119,6 +124,10 @@ class Handle:
     """`kept[pod.kind.ref]`: a dict for what plugins remember about pods like this one, each under
     its own name.  Of one profile; it goes with the last such pod, and with the configuration."""
     _shared: dict[Any, Any] = field(init=False, default_factory=dict)
+    start: Callable[[Generator[Any, Any, Any]], None] = lambda steps: None
+    """Carry out steps that yield requests, beside whatever comes next."""
+    record: Callable[[Pod, str, str, str, str], None] = _tell_nobody
+    """Tell a pod's owner: (pod, type, reason, action, note)."""
     pod_by_key: Callable[[str], PodInfo | None] = lambda key: None
     """A pod as the cluster has it now, by `namespace/name`."""
     ties_by_name: bool = False

@@ -1,11 +1,11 @@
 """Answers that are kept: what node-local plugins said about every node, per kind of pod.
 
-A plugin with a `signature` answers for a node from the pod and that node alone.  So its answers
-stay true until the node changes: for the next pod with the same signatures only the rows that
+A plugin that does not read the cluster (`Reads`) answers for a node from the pod and that node
+alone.  So its answers stay true until the node changes: for the next pod alike only the rows that
 changed since are asked about again, a few one by one, many as arrays.  This is where the speed
 comes from; `Framework` merges the kept answers with those of the cluster-wide plugins.
 
-There are two layers.  Below are the plugins that read the node object alone (`node_only`): their
+There are two layers.  Below are the plugins that read the node object alone (`Reads.NODE`): their
 answers outlive the coming and going of pods, and kinds that differ only in, say, their requests
 share them.  Above are those that look at the pods on the node too.
 """
@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable
 from functools import lru_cache
-from sys import getrefcount
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,7 @@ from numpy.typing import NDArray
 
 from stowplan.framework.columns import written
 from stowplan.framework.cycle import Cycle
-from stowplan.framework.errors import filter_failed
+from stowplan.framework.errors import PluginFailed, describe, filter_failed, score_failed
 from stowplan.framework.one_by_one import filter_rows, score_one_by_one
 from stowplan.framework.plan import LocalPlugins, Plan
 from stowplan.framework.status import (
@@ -62,9 +61,6 @@ AnyScores = NDArray[Any]
 
 _WHOLE = (np.dtype(np.int64), np.dtype(np.int32))
 
-_MINE_ALONE = 2
-"""References to an object that nobody else holds: the variable, and the question."""
-
 _NO_FIRST: NDArray[np.uint8] = np.zeros(0, np.uint8)
 _NO_WHY: NDArray[np.uint32] = np.zeros(0, np.uint32)
 _NO_MASK: NodeMask = np.zeros(0, np.bool_)
@@ -102,8 +98,8 @@ class _Layer:
         self.reasons: dict[int, list[str]] = {}
         """Per filter, what the bits of `why` stand for."""
         self.raw: dict[str, AnyScores] = {}
-        self.has_raw: dict[str, bool] = {}
-        """Of plugins that normalise: whether their raw scores are not 0 on every node."""
+        self.has_raw: set[str] = set()
+        """Of plugins that normalise, those whose raw scores are not 0 on every node."""
         self.sum: AnyScores = _NO_SCORES
         """Weighted sum of the scores that need no normalising, of the layer below included; as
         wide as the widest of them."""
@@ -142,45 +138,50 @@ class _Layer:
             first, why, final = below.first[rows], below.why[rows], below.final[rows]
             total = below.sum[rows]
         is_shared = is_sum_shared = below is not None and every
-        for number, name, plugin, _ in self.plugins.filters:
-            if hasattr(plugin, "filter_nodes"):
-                verdict = plugin.filter_nodes(cycle, pod, table, rows)
-            else:
-                verdict = filter_rows(cycle, pod, plugin, rows)
-            if not verdict.all_passed and verdict.why.any():
-                bits = self._translate(number, verdict)
-                if is_shared:
-                    first, why, final = first.copy(), why.copy(), final.copy()
-                    is_shared = False
-                earlier = (bits != 0) & ((first == 0) | (first > number))
-                first[earlier] = number
-                why[earlier] = bits[earlier]
-                final[earlier] = verdict.unresolvable[earlier]
-            if recorder is not None:
-                started_s = _note(recorder, name, "Filter", started_s)
-        for name, weight, scorer, _ in self.plugins.scores:
-            if hasattr(scorer, "score_nodes"):
-                scores = scorer.score_nodes(cycle, pod, table, rows)
-            else:
-                scores = score_one_by_one(cycle, pod, scorer, rows)
-            if scores.dtype not in _WHOLE:
-                scores = scores.astype(np.int64)
-            if not every:
-                self.raw[name] = written(self.raw[name], rows, scores)
-            elif getrefcount(scores) == _MINE_ALONE and scores.flags.owndata:
-                self.raw[name] = scores
-            else:
-                self.raw[name] = scores.copy()
-            if weight:
-                part = scores if weight == 1 else np.int64(weight) * scores
-                if is_sum_shared or part.dtype != total.dtype:
-                    total, is_sum_shared = total + part, False
+        name, failed = "", filter_failed
+        try:
+            for number, name, plugin, _ in self.plugins.filters:
+                if hasattr(plugin, "filter_nodes"):
+                    verdict = plugin.filter_nodes(cycle, pod, table, rows)
                 else:
-                    total += part
-            else:
-                self.has_raw[name] = self.has_raw.get(name, False) or bool(scores.any())
-            if recorder is not None:
-                started_s = _note(recorder, name, "Score", started_s)
+                    verdict = filter_rows(cycle, pod, plugin, rows)
+                if not verdict.all_passed and verdict.why.any():
+                    bits = self._translate(number, verdict)
+                    if is_shared:
+                        first, why, final = first.copy(), why.copy(), final.copy()
+                        is_shared = False
+                    earlier = (bits != 0) & ((first == 0) | (first > number))
+                    first[earlier] = number
+                    why[earlier] = bits[earlier]
+                    final[earlier] = verdict.unresolvable[earlier]
+                if recorder is not None:
+                    started_s = _note(recorder, name, "Filter", started_s)
+            failed = score_failed
+            for name, weight, scorer, _ in self.plugins.scores:
+                if hasattr(scorer, "score_nodes"):
+                    scores = scorer.score_nodes(cycle, pod, table, rows)
+                else:
+                    scores = score_one_by_one(cycle, pod, scorer, rows)
+                if scores.dtype not in _WHOLE:
+                    scores = scores.astype(np.int64)
+                if not every:
+                    self.raw[name] = written(self.raw[name], rows, scores)
+                else:
+                    self.raw[name] = _owned(scores)
+                if weight:
+                    part = scores if weight == 1 else np.int64(weight) * scores
+                    if is_sum_shared or part.dtype != total.dtype:
+                        total, is_sum_shared = total + part, False
+                    else:
+                        total += part
+                elif scores.any():
+                    self.has_raw.add(name)
+                if recorder is not None:
+                    started_s = _note(recorder, name, "Score", started_s)
+        except PluginFailed:
+            raise
+        except Exception as cause:
+            raise failed(name, describe(cause)) from cause
         if every:
             self.first, self.why, self.final, self.is_shared = first, why, final, is_shared
             self.sum = total.copy() if is_sum_shared else total
@@ -204,25 +205,35 @@ class _Layer:
             first, total = below.first_at[row], below.sum_at[row]
         if first or self.first_at[row]:
             self._start_from(below, row)
-        for number, name, _, ask in self.plugins.filters:
-            if first and first < number:
-                break
-            status = ask(cycle, pod, info)
-            if recorder is not None:
-                started_s = _note(recorder, name, "Filter", started_s)
-            if status is not None:
-                self._refuse(row, number, name, status)
-                first = number
-                break
-        for name, weight, rate, raw_at in self._scoring or self._start_scoring():
-            # As an array would take it, should a user's plugin give a fraction.
-            raw_at[row] = score = int(rate(cycle, pod, info))
-            if recorder is not None:
-                started_s = _note(recorder, name, "Score", started_s)
-            if weight:
-                total += weight * score
-            elif score:
-                self.has_raw[name] = True
+        try:
+            for number, name, _, ask in self.plugins.filters:
+                if first and first < number:
+                    break
+                status = ask(cycle, pod, info)
+                if recorder is not None:
+                    started_s = _note(recorder, name, "Filter", started_s)
+                if status is not None:
+                    self._refuse(row, number, name, status)
+                    first = number
+                    break
+        except PluginFailed:
+            raise
+        except Exception as cause:
+            raise filter_failed(name, describe(cause)) from cause
+        try:
+            for name, weight, rate, raw_at in self._scoring or self._start_scoring():
+                # As an array would take it, should a user's plugin give a fraction.
+                raw_at[row] = score = int(rate(cycle, pod, info))
+                if recorder is not None:
+                    started_s = _note(recorder, name, "Score", started_s)
+                if weight:
+                    total += weight * score
+                elif score:
+                    self.has_raw.add(name)
+        except PluginFailed:
+            raise
+        except Exception as cause:
+            raise score_failed(name, describe(cause)) from cause
         self.sum_at[row] = total
         return first == 0
 
@@ -274,10 +285,12 @@ class _Layer:
 class NodeOnlyAnswers:
     """The lower layer: true until a node object changes."""
 
-    __slots__ = ("_follower", "layer", "passed", "passed_rows")
+    __slots__ = ("_follower", "layer", "passed", "passed_rows", "seen")
 
     def __init__(self, plan: Plan) -> None:
         self._follower = RowFollower(of_nodes=True)
+        self.seen = -1
+        """The table's `node_version` when it was last refreshed."""
         self.layer = _Layer(plan.outline.node_only)
         self.passed: NodeMask = _NO_MASK
         """Rows that hold a node which no filter of this layer turned down."""
@@ -287,8 +300,7 @@ class NodeOnlyAnswers:
         self, cycle: Cycle, pod: PodInfo, table: NodeTable, recorder: Recorder | None
     ) -> None:
         changed = self._follower.changed(table)
-        if changed is not None and not changed:
-            return
+        self.seen = table.node_version
         layer = self.layer
         if changed is None or len(changed) > FEW:
             layer.ask_many(cycle, pod, table, _at_once(changed, table), recorder)
@@ -312,8 +324,8 @@ class LocalAnswers:
         "_is_passed_shared",
         "_layer",
         "_passed_at",
-        "_passed_rows",
         "best_sum",
+        "known_rows",
         "passed",
     )
 
@@ -324,7 +336,8 @@ class LocalAnswers:
         self.passed: NodeMask = _NO_MASK
         """Rows that hold a node which no local filter turned down.  Never to be written to."""
         self._passed_at = self.passed.data
-        self._passed_rows: Rows | None = None
+        self.known_rows: Rows | None = None
+        """What `passed_rows` gave, while it holds."""
         self._is_passed_shared = False
         """Whether the layer below says it all: not to be written."""
         self._best: NodeMask = self.passed
@@ -369,15 +382,16 @@ class LocalAnswers:
             column = self._below.layer.raw[plugin]
         return column.astype(np.int64, copy=False)
 
-    def has_raw(self, plugin: str) -> bool:
-        """Of a plugin that normalises: False while its raw scores are 0 on every node."""
-        return self._layer.has_raw.get(plugin) or self._below.layer.has_raw.get(plugin, False)
+    @property
+    def is_flat(self) -> bool:
+        """Whether the raw scores of all plugins that normalise are 0 on every node."""
+        return not (self._layer.has_raw or self._below.layer.has_raw)
 
     def passed_rows(self) -> Rows:
         """The rows that pass, ascending; worked out only when a node came to pass or ceased to."""
-        if self._passed_rows is None:
-            self._passed_rows = _rows_of(self.passed)
-        return self._passed_rows
+        if self.known_rows is None:
+            self.known_rows = _rows_of(self.passed)
+        return self.known_rows
 
     def best(self) -> NodeMask:
         """The rows that pass with the highest kept sum.  Never to be written to.
@@ -420,9 +434,8 @@ class LocalAnswers:
         With a recorder every plugin is timed.
         """
         changed = self._follower.changed(table)
-        if changed is not None and not changed:
-            return 0
-        self._below.refresh(cycle, pod, table, recorder)
+        if self._below.seen != table.node_version:
+            self._below.refresh(cycle, pod, table, recorder)
         if changed is None or len(changed) > FEW:
             return self._ask_many(cycle, pod, table, _at_once(changed, table), recorder)
         for row in changed:
@@ -430,7 +443,7 @@ class LocalAnswers:
             if self._passed_at[row] != passed:
                 self._own_passed()
                 self._passed_at[row] = passed
-                self._passed_rows = None
+                self.known_rows = None
             if self._best_count:
                 self._rank(row, passed)
         return len(changed)
@@ -464,11 +477,11 @@ class LocalAnswers:
         if not isinstance(rows, slice):
             self._own_passed()
             self.passed[rows] = (layer.first[rows] == 0) & table.alive[rows]
-            self._passed_rows = None
+            self.known_rows = None
             return len(rows)
         if layer.is_shared:
             self._set_passed(below.passed)
-            self._passed_rows, self._is_passed_shared = below.passed_rows, True
+            self.known_rows, self._is_passed_shared = below.passed_rows, True
         else:
             self._set_passed((layer.first == 0) & table.alive)
         return table.size
@@ -479,7 +492,7 @@ class LocalAnswers:
 
     def _set_passed(self, passed: NodeMask) -> None:
         self.passed, self._is_passed_shared = passed, False
-        self._passed_at, self._passed_rows = passed.data, None
+        self._passed_at, self.known_rows = passed.data, None
 
 
 class KeptAnswers:
@@ -560,6 +573,14 @@ class KeptAnswers:
         self._answers.clear()
         self._once.clear()
         self._node_only.clear()
+
+
+def _owned(scores: AnyScores) -> AnyScores:
+    """An array to write to as rows change.
+
+    What a plugin gave is the framework's, unless it may not be written: then it is the plugin's.
+    """
+    return scores if scores.flags.writeable and scores.flags.owndata else scores.copy()
 
 
 def _at_once(changed: Collection[int] | None, table: NodeTable) -> Rows | slice:

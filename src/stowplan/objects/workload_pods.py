@@ -94,11 +94,13 @@ def pod_from(
 # -- Deployment -----------------------------------------------------------------------------
 
 
-def replica_set_of(deployment: Deployment, replicas: int, *, revision: int = 1) -> Data:
-    """The ReplicaSet of the template that the Deployment has now."""
+def replica_set_of(
+    deployment: Deployment, replicas: int, *, revision: int = 1, digest: str = ""
+) -> Data:
+    """The ReplicaSet of the template that the Deployment has now; `digest` is the template's."""
     template = deployment.spec.template or {}
     written = template.get("metadata") or {}
-    label = {HASH_LABEL: template_hash(template)}
+    label = {HASH_LABEL: digest or template_hash(template)}
     labels = {**(written.get("labels") or {}), **label}
     selector = msgspec.to_builtins(deployment.spec.selector) or {}
     return {

@@ -112,6 +112,9 @@ class _Controllers:
                 yield from self._of_deployment(entry, deployment)
             case ReplicaSet() | ReplicationController() as owner:
                 wanted = replicas_of(owner) + self._more.get(owner.key, 0)
+                if owner.key in self._more:
+                    # As its Deployment would have scaled it.
+                    entry.obj = replace(owner, spec=replace(owner.spec, replicas=wanted))
                 yield from self._replicas(entry, owner, wanted - len(self._active(owner)))
             case StatefulSet() as owner:
                 yield from self._of_stateful_set(entry, owner)
@@ -148,10 +151,15 @@ class _Controllers:
 
     def _of_deployment(self, entry: InputObject, deployment: Deployment) -> Iterator[InputObject]:
         missing = self._missing_of(deployment)
-        if missing <= 0 or self._replica_sets.get(_identity(deployment)):
+        stray = next(iter(self._strays.get(deployment.key, ())), None)
+        if self._replica_sets.get(_identity(deployment)) or (missing <= 0 and stray is None):
             return
         _require_template(entry, deployment)
-        made = _made(entry, replica_set_of(deployment, replicas_of(deployment)))
+        digest = "" if stray is None else (stray.metadata.labels or {})[HASH_LABEL]
+        made = _made(entry, replica_set_of(deployment, replicas_of(deployment), digest=digest))
+        if stray is not None:
+            # The set that the pods are of, which the input does not show.
+            made.obj = _with_uid_of_owner(made.obj, stray)
         yield made
         assert isinstance(made.obj, ReplicaSet)
         yield from self._replicas(entry, made.obj, missing)
@@ -279,6 +287,12 @@ def _strays(objects: Iterable[KubeObject], pods: Mapping[Owner, list[Pod]]) -> d
             if name.endswith(suffix):
                 strays[f"{namespace}/{name.removesuffix(suffix)}"].append(pod)
     return strays
+
+
+def _with_uid_of_owner(obj: KubeObject, child: Pod) -> KubeObject:
+    owner = child.metadata.controller()
+    uid = owner.uid if owner is not None else ""
+    return replace(obj, metadata=replace(obj.metadata, uid=uid or obj.metadata.uid))
 
 
 def _identity(obj: KubeObject) -> Owner:

@@ -55,7 +55,7 @@ def decode_all(manifests: Iterable[Manifest]) -> list[InputObject]:
     found: dict[tuple[type[KubeObject], str], InputObject] = {}
     uids: dict[str, InputObject] = {}
     for where, data in manifests:
-        _refuse_misspelled(data, where)
+        refuse_misspelled(data, where)
         obj = decode(data, where)
         if obj is None or isinstance(obj, (EVENT.struct, LEASE.struct)):
             continue
@@ -108,7 +108,7 @@ def _refuse_copy(first: InputObject, second: InputObject) -> None:
         )
 
 
-def _refuse_misspelled(data: dict[str, Any], where: str) -> None:
+def refuse_misspelled(data: dict[str, Any], where: str) -> None:
     """An object of a kind that nobody knows is left out, so a typing error must not make one."""
     api_version, kind = str(data.get("apiVersion")), str(data.get("kind"))
     if (api_version, kind) in KIND_BY_NAME or kind == EVENT.name:

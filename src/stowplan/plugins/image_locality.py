@@ -15,6 +15,7 @@ import numpy as np
 
 from stowplan.framework.cycle import Cycle
 from stowplan.framework.handle import Handle
+from stowplan.framework.reads import Reads
 from stowplan.framework.status import MAX_NODE_SCORE, Rows, ShortScores
 from stowplan.plugins._shared.rows import all_zero
 from stowplan.state.node_info import NodeInfo
@@ -34,8 +35,7 @@ class _Wanted:
 
 class ImageLocality:
     name = "ImageLocality"
-    node_only = True
-    by_traits = True
+    reads = Reads.NODE
 
     def __init__(self, args: Any, handle: Handle) -> None:
         self._handle = handle

@@ -19,6 +19,7 @@ from stowplan.framework.cycle import Cycle
 from stowplan.framework.events import Action, EventRegistration, Hint, Resource, on
 from stowplan.framework.handle import Handle
 from stowplan.framework.plugin import PreFilterResult
+from stowplan.framework.reads import Reads
 from stowplan.framework.status import (
     SKIP,
     Rows,
@@ -73,8 +74,7 @@ class _Wish:
 
 class NodeAffinity:
     name = "NodeAffinity"
-    node_only = True
-    by_traits = True
+    reads = Reads.NODE
 
     def __init__(self, args: Args | None, handle: Handle) -> None:
         added = args.added_affinity if args is not None else None

@@ -15,6 +15,7 @@ import numpy as np
 from stowplan.framework.cycle import Cycle
 from stowplan.framework.events import Action, EventRegistration, Hint, Resource, on
 from stowplan.framework.handle import Handle
+from stowplan.framework.reads import Reads
 from stowplan.framework.status import SKIP, Rows, Status, Verdict, unresolvable, verdict_of
 from stowplan.objects.node import Node
 from stowplan.objects.pod import Pod
@@ -33,8 +34,7 @@ _STATUS = unresolvable(FEATURES_MISSING)
 
 class NodeDeclaredFeatures:
     name = "NodeDeclaredFeatures"
-    node_only = True
-    by_traits = True
+    reads = Reads.NODE
 
     def __init__(self, args: Any, handle: Handle) -> None:
         pass

@@ -16,6 +16,7 @@ import numpy as np
 
 from stowplan.framework.cycle import Cycle
 from stowplan.framework.handle import Handle
+from stowplan.framework.reads import Reads
 from stowplan.framework.status import MAX_NODE_SCORE, SKIP, NodeMask, Rows, ShortScores, Status
 from stowplan.objects.resources import CPU, EPHEMERAL_STORAGE, MEMORY, is_scalar
 from stowplan.plugins._shared.room import Floats, Room, Rooms
@@ -55,7 +56,7 @@ class Args(Protocol):
 
 class NodeResourcesBalancedAllocation:
     name = "NodeResourcesBalancedAllocation"
-    sums_only = True
+    reads = Reads.SUMS | Reads.SIZE
 
     def __init__(self, args: Args | None, handle: Handle) -> None:
         given = tuple(spec.name for spec in args.resources) if args is not None else ()
@@ -79,7 +80,7 @@ class NodeResourcesBalancedAllocation:
     def score_nodes(
         self, cycle: Cycle, pod: PodInfo, nodes: NodeTable, rows: Rows | slice
     ) -> ShortScores:
-        ask = self._ask(pod)
+        ask: _Ask = cycle.kept.get(self.name) or self._ask(pod)
         before = self._before.get(ask.names)
         if before is None:
             before = self._before[ask.names] = _Before(ask.names)

@@ -11,6 +11,7 @@ from typing import Any
 from stowplan.framework.cycle import Cycle
 from stowplan.framework.events import Action, EventRegistration, Hint, Resource, on
 from stowplan.framework.handle import Handle
+from stowplan.framework.reads import Reads
 from stowplan.framework.status import Rows, Status, Verdict, unresolvable, verdict_of
 from stowplan.objects.node import Node, Taint
 from stowplan.objects.pod import Pod, Toleration
@@ -28,8 +29,7 @@ _STATUS = unresolvable(UNSCHEDULABLE)
 
 class NodeUnschedulable:
     name = "NodeUnschedulable"
-    node_only = True
-    by_traits = True
+    reads = Reads.NODE
 
     def __init__(self, args: Any, handle: Handle) -> None:
         pass

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from stowplan.framework.cycle import Cycle
 from stowplan.framework.events import Action, EventRegistration, Hint, Resource, on
 from stowplan.framework.handle import Handle
+from stowplan.framework.reads import Reads
 from stowplan.framework.status import Rows, Scores, Status, Verdict, unresolvable, verdict_of
 from stowplan.objects.node import Node, Taint
 from stowplan.objects.pod import Pod, Toleration
@@ -37,8 +38,7 @@ _KEPT_MAX = 128
 
 class TaintToleration:
     name = "TaintToleration"
-    node_only = True
-    by_traits = True
+    reads = Reads.NODE
 
     def __init__(self, args: Any, handle: Handle) -> None:
         self._kept = handle.kept

@@ -17,7 +17,16 @@ import numpy as np
 from stowplan.framework.cycle import Cycle
 from stowplan.framework.events import Action, EventRegistration, Hint, Resource, on
 from stowplan.framework.handle import Handle
-from stowplan.framework.status import SKIP, Rows, Status, Verdict, unresolvable, unschedulable
+from stowplan.framework.reads import Reads
+from stowplan.framework.status import (
+    SKIP,
+    SKIP_ALWAYS,
+    Rows,
+    Status,
+    Verdict,
+    unresolvable,
+    unschedulable,
+)
 from stowplan.objects.pod import Pod, Volume
 from stowplan.objects.storage import PersistentVolumeClaim
 from stowplan.plugins._shared.rows import row_count
@@ -84,17 +93,14 @@ class _State:
 
 class VolumeRestrictions:
     name = "VolumeRestrictions"
-    by_traits = True
+    reads = Reads.CLUSTER
 
     def __init__(self, args: Any, handle: Handle) -> None:
         pass
 
-    def concerns(self, pod: PodInfo) -> bool:
-        return bool(pod.kind.volumes)
-
     def pre_filter(self, cycle: Cycle, pod: PodInfo) -> Status | None:
         if not pod.kind.volumes:
-            return SKIP
+            return SKIP_ALWAYS
         once_pod, conflicts = set(), 0
         in_use = cycle.nodes.pods.claims
         objects = cycle.handle.objects

@@ -4,12 +4,19 @@
 """
 
 from stowplan.queue.active import Debt, namespace_of
-from stowplan.queue.hints import EXTENDER, HintMap, PluginHint, Worth, build_hint_map
+from stowplan.queue.hints import (
+    EXTENDER,
+    HintMap,
+    PluginHint,
+    ProfileQueueing,
+    Worth,
+    build_hint_map,
+)
 from stowplan.queue.metrics import HINT_BUCKETS_S, Histogram, QueueMetrics
 from stowplan.queue.nominator import Nominator
 from stowplan.queue.pod_changes import pod_update_events
 from stowplan.queue.queued_pod import QueuedPod
-from stowplan.queue.scheduling_queue import Place, ProfileQueueing, SchedulingQueue
+from stowplan.queue.scheduling_queue import Place, SchedulingQueue
 
 __all__ = [
     "EXTENDER",

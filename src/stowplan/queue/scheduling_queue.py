@@ -12,7 +12,6 @@ operation; it sets a timer for `next_wakeup_s` and then calls `flush`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from math import floor
 from operator import attrgetter
 from typing import Any, Literal
@@ -28,7 +27,7 @@ from stowplan.framework.timing import Recorder
 from stowplan.queue.active import ActiveQueue, Debt, OnHeldBack, namespace_of
 from stowplan.queue.backoff import BackoffQueue, SortKey
 from stowplan.queue.gating import Gate
-from stowplan.queue.hints import HintMap, Hints, Matched, OnPluginError, Worth
+from stowplan.queue.hints import Hints, Matched, OnPluginError, ProfileQueueing, Worth
 from stowplan.queue.in_flight import InFlight
 from stowplan.queue.metrics import (
     ACTIVE,
@@ -64,16 +63,6 @@ _Concerned = tuple[GroupKey, Matched, list[QueuedPod]]
 """Pods of one description that hear of an event, and what to ask about it."""
 
 Place = Literal["active", "backoff", "unschedulable", "gated", "in flight"]
-
-
-@dataclass(frozen=True, slots=True)
-class ProfileQueueing:
-    """What the queue needs to know of a profile."""
-
-    pre_enqueue: Sequence[Any] = ()
-    """Its PreEnqueue plugins, in the order they run."""
-    hints: HintMap = field(default_factory=HintMap)
-    """`build_hint_map` of all its plugins."""
 
 
 class SchedulingQueue:
@@ -149,12 +138,28 @@ class SchedulingQueue:
         self._check_count = 0
         """How many 30 s after the start the unschedulable pods were last looked through."""
 
+    def take_over(self, other: SchedulingQueue, copied: Callable[[QueuedPod], QueuedPod]) -> None:
+        """Go on where another queue of the same configuration is: a copy of each pod waits where
+        the pod waits.  Those in flight are left out."""
+        self._active.take_over(other._active, copied)
+        self._active.take_debts(other._active)
+        self._backoff.take_over(other._backoff, copied)
+        self._unschedulable.take_over(other._unschedulable, copied)
+        self.nominator.take_over(other.nominator)
+        self.cycle, self._start_s = other.cycle, other._start_s
+        self._check_count = other._check_count
+
     # What waits here.
 
     @property
     def has_next(self) -> bool:
         """Whether `pop` would find a pod."""
         return bool(self._active) or (self._pop_from_backoff and self._backoff.rejected_count > 0)
+
+    @property
+    def is_retrying(self) -> bool:
+        """Whether a pod backs off and is not yet where its waits have stopped to grow."""
+        return self._backoff.is_growing
 
     def get(self, key: str) -> QueuedPod | None:
         """The waiting pod of that `namespace/name`; pods in flight are not here."""
@@ -173,6 +178,11 @@ class SchedulingQueue:
     def waiting(self) -> list[QueuedPod]:
         """Every waiting pod with its history, those that are ready first."""
         return [*self._active.values(), *self._backoff.values(), *self._unschedulable.values()]
+
+    def in_order(self, pods: Iterable[QueuedPod]) -> list[QueuedPod]:
+        """These pods as the queue would take them, wherever they wait now."""
+        sort_key = self._sort_key
+        return sorted(pods, key=lambda queued: sort_key(queued.info, queued.timestamp_s))
 
     def pending_counts(self) -> dict[str, int]:
         """The values of `scheduler_pending_pods`."""

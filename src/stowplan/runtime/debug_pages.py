@@ -1,4 +1,4 @@
-"""The pages for people: /debug/queue, /debug/cache, /debug/decisions, as text and as JSON.
+"""The pages for people: /debug and those that it lists, as text and as JSON.
 
 They show names, numbers and reasons, and nothing of what is inside a pod.  Long ones come in
 pieces, made while they are sent: what they are made of is read then, a node or a pod at a time.
@@ -33,6 +33,24 @@ class Page:
 
     text: Iterable[str]
     json: Iterable[str]
+
+
+# -- /debug ---------------------------------------------------------------------------------
+
+INDEX = {
+    "/debug/queue": "who waits where, since when, and because of which plugin",
+    "/debug/cache": "every node with its sums and pods; ?node=NAME for one",
+    "/debug/decisions/NAMESPACE/POD": "the last decision on this pod: every score and rejection",
+    "/debug/bottlenecks": "the slowest phases of the last minutes, rated Low to Critical",
+    "/debug/flags/v": "PUT a number to change the verbosity of the log",
+}
+
+
+def index_page() -> Page:
+    width = max(map(len, INDEX))
+    lines = [f"{path:<{width}}  {about}\n" for path, about in INDEX.items()]
+    pages = [{"path": path, "about": about} for path, about in INDEX.items()]
+    return Page([*lines, "\n?output=json has each page as JSON.\n"], [_text({"pages": pages})])
 
 
 # -- /debug/queue ---------------------------------------------------------------------------

@@ -41,6 +41,7 @@ from stowplan.objects.kinds import (
     CSI_DRIVER,
     CSI_NODE,
     CSI_STORAGE_CAPACITY,
+    DEVICE_CLASS,
     NAMESPACE,
     NODE,
     PERSISTENT_VOLUME,
@@ -49,6 +50,8 @@ from stowplan.objects.kinds import (
     POD_DISRUPTION_BUDGET,
     REPLICA_SET,
     REPLICATION_CONTROLLER,
+    RESOURCE_CLAIM,
+    RESOURCE_SLICE,
     SERVICE,
     STATEFUL_SET,
     STORAGE_CLASS,
@@ -75,6 +78,9 @@ WATCHED: tuple[tuple[Kind, ListOptions], ...] = (
     (CSI_DRIVER, ListOptions()),
     (CSI_STORAGE_CAPACITY, ListOptions()),
     (VOLUME_ATTACHMENT, ListOptions()),
+    (DEVICE_CLASS, ListOptions()),
+    (RESOURCE_SLICE, ListOptions()),
+    (RESOURCE_CLAIM, ListOptions()),
     (POD, UNFINISHED),
 )
 
@@ -146,6 +152,17 @@ class Driver:
             informer.start()
         self._ask_for_turn()
 
+    def resume(self, other: Driver, resource_version: str) -> None:
+        """Go on where another one is, whose machine and cluster ours are forks of.
+
+        Timers are not planned anew: whoever forks them does that.
+        """
+        for kind, informer in self.informers.items():
+            informer.resume(other.informers[kind], resource_version)
+        self._inbox = other._inbox[:]
+        self._turn_asked, self._tick_due_s = other._turn_asked, other._tick_due_s
+        self._active, self.caught_up = other._active, other.caught_up
+
     def stop(self) -> None:
         """Take no more pods.  What is being bound goes on; `busy` says until when."""
         self._put(Stop())
@@ -164,7 +181,7 @@ class Driver:
     @active.setter
     def active(self, active: bool) -> None:
         self._active = active
-        self._wake()
+        self.wake()
 
     def reconfigure(self, config: SchedulerConfig) -> None:
         """Take a new configuration into use before the next decision; raises if it is wrong."""
@@ -188,7 +205,7 @@ class Driver:
             kind,
             self._put_all,
             # The last list may be empty, and pods of the others wait for it.
-            on_synced=self._wake,
+            on_synced=self.wake,
             options=options,
             clock=self._clock,
             call_later=self._call_later,
@@ -206,7 +223,8 @@ class Driver:
         if not self._turn_asked:
             self._ask_for_turn()
 
-    def _wake(self) -> None:
+    def wake(self) -> None:
+        """See that a turn is taken."""
         if not self._turn_asked:
             self._ask_for_turn()
 

@@ -18,7 +18,13 @@ import yaml
 
 from stowplan.config import to_dict, without_keys
 from stowplan.printable import printable_json, printable_lines
-from stowplan.runtime.debug_pages import Page, cache_page, decision_page, queue_page
+from stowplan.runtime.debug_pages import (
+    Page,
+    cache_page,
+    decision_page,
+    index_page,
+    queue_page,
+)
 from stowplan.runtime.explanations import Explanations
 from stowplan.runtime.exposition import CONTENT_TYPE
 from stowplan.runtime.metric_readings import describe_build
@@ -79,6 +85,8 @@ class Endpoints:
             "/statusz": lambda ask: _negotiated(
                 ask, "Statusz", self._statusz.page(sorted(self._pages))
             ),
+            "/debug": lambda ask: _shown(ask, index_page()),
+            "/debug/": lambda ask: _shown(ask, index_page()),
             "/debug/queue": self._queue,
             "/debug/cache": self._cache,
             "/debug/bottlenecks": self._bottlenecks,

@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
+from copy import copy
 from functools import partial
 from itertools import count, islice, repeat, starmap
 from operator import itemgetter
@@ -102,6 +103,20 @@ class EventRecorder:
         self.dropped = 0
         self.on_empty: Callable[[], None] | None = None
         """Told whenever the last event has been sent."""
+
+    def fork(
+        self, cluster: Cluster, clock: Clock, *, call_later: CallLater, random: Random
+    ) -> EventRecorder:
+        """For a fork of the cluster: the same series go on; what is under way there is not here."""
+        instance = self._instance
+        fork = EventRecorder(
+            cluster, clock, call_later=call_later, random=random, instance=instance
+        )
+        fork._queue, fork._moment_s = self._queue.copy(), self._moment_s
+        fork._series = OrderedDict((key, copy(one)) for key, one in self._series.items())
+        fork._serials = copy(self._serials)
+        fork._sweep_planned = self._sweep_planned
+        return fork
 
     def record(self, events: Sequence[RecordEvent]) -> None:
         room = max(0, QUEUE_MAX - len(self._queue) - self._waiting)

@@ -32,9 +32,12 @@ from stowplan.objects.kinds import (
     CSI_DRIVER,
     CSI_NODE,
     CSI_STORAGE_CAPACITY,
+    DEVICE_CLASS,
     NODE,
     PERSISTENT_VOLUME,
     PERSISTENT_VOLUME_CLAIM,
+    RESOURCE_CLAIM,
+    RESOURCE_SLICE,
     STORAGE_CLASS,
     VOLUME_ATTACHMENT,
 )
@@ -66,6 +69,9 @@ _RESOURCES: dict[type[KubeObject] | bool, str] = {
     CSI_STORAGE_CAPACITY.struct: Resource.CSI_STORAGE_CAPACITY,
     STORAGE_CLASS.struct: Resource.STORAGE_CLASS,
     VOLUME_ATTACHMENT.struct: Resource.VOLUME_ATTACHMENT,
+    RESOURCE_CLAIM.struct: Resource.RESOURCE_CLAIM,
+    RESOURCE_SLICE.struct: Resource.RESOURCE_SLICE,
+    DEVICE_CLASS.struct: Resource.DEVICE_CLASS,
 }
 """What an object is to the queue; of pods, whether they have a node says it.  Changes of other
 kinds wake nobody, and are not counted upstream."""

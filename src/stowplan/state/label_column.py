@@ -48,6 +48,14 @@ class LabelColumn:
         self._seen = -1
         self._integers = _NO_INTEGERS
 
+    def fork(self) -> LabelColumn:
+        fork = LabelColumn(self.key, 0)
+        fork.values, fork._index = self.values.copy(), self._index.copy()
+        fork._ids = self._ids.copy()
+        fork._cells = fork._ids.data
+        fork._size, fork.version = self._size, self.version
+        return fork
+
     @property
     def ids(self) -> NDArray[np.intp]:
         """Per row the number of its value in `values`, ABSENT where the node lacks the key."""

@@ -29,6 +29,14 @@ class LabelColumns:
         self.keys_version = 0
         """Grows when the first node gets a key, or the last one loses it."""
 
+    def fork(self, forget: Callable[[LabelColumn], None]) -> LabelColumns:
+        fork = LabelColumns(forget)
+        fork._columns = {key: column.fork() for key, column in self._columns.items()}
+        fork._node_counts = self._node_counts.copy()
+        fork._absent = self._absent.fork()
+        fork.keys_version = self.keys_version
+        return fork
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._columns)
 

@@ -26,6 +26,7 @@ class NodeInfo:
         "allocatable",
         "claim_refs",
         "generation",
+        "holder",
         "image_states",
         "name",
         "node",
@@ -53,6 +54,8 @@ class NodeInfo:
         self.claim_refs: dict[str, int] = {}
         self.image_states: dict[str, ImageState] = {}
         self.generation = 0
+        self.holder: object = None
+        """The cache that may change it; others that have it hold a fork, and copy it first."""
 
     @property
     def labels(self) -> dict[str, str]:
@@ -160,4 +163,5 @@ class NodeInfo:
         copy.used_ports = set(self.used_ports)
         copy.claim_refs = dict(self.claim_refs)
         copy.image_states = self.image_states
+        copy.holder = None
         return copy

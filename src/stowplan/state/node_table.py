@@ -104,6 +104,39 @@ class NodeTable:
         """The column of every resource that no node has, or no pod asks for."""
         self._grow(64)
 
+    def fork(self, cache: Cache) -> NodeTable:
+        """A table of a fork of the cache, as this one is of the cache: everything is taken in.
+
+        Counts and row sets are made anew when somebody asks for them: a few array operations, and
+        few of those that were ever asked for are asked for again.
+        """
+        fork = NodeTable()
+        fork.size, fork.capacity, fork.node_count = self.size, self.capacity, self.node_count
+        fork.names, fork.infos, fork.row_of = self.names[:], self.infos[:], self.row_of.copy()
+        fork.version, fork.node_version = self.version, self.node_version
+        fork.follows_pod_kinds = self.follows_pod_kinds
+        fork.columns_version = self.columns_version
+        fork.pods = self.pods.fork()
+        fork.taint_lists, fork.feature_lists = self.taint_lists[:], self.feature_lists[:]
+        fork._taint_index, fork._feature_index = (
+            self._taint_index.copy(),
+            self._feature_index.copy(),
+        )
+        fork._nodes, fork._free = self._nodes[:], self._free[:]
+        fork.log, fork.node_log = self.log[:], self.node_log[:]
+        fork._columns = {name: column.copy() for name, column in self._columns.items()}
+        fork._allocatable = {name: column.copy() for name, column in self._allocatable.items()}
+        fork._requested = {name: column.copy() for name, column in self._requested.items()}
+        fork._labels = self._labels.fork(fork.counts.forget_label)
+        fork.ports, fork.images = self.ports.fork(), self.images.fork()
+        fork._image_versions = self._image_versions[:]
+        fork._order, fork._order_version = self._order, self._order_version
+        fork._membership = self._membership
+        fork._tree, fork._image_table = cache.tree, cache.images
+        fork._zeros = self._zeros
+        fork._look()
+        return fork
+
     # -- what plugins read ------------------------------------------------------------------
 
     @property
@@ -241,8 +274,11 @@ class NodeTable:
         self._tree, self._image_table = cache.tree, cache.images
         image_version = self._image_table.version
         dirty: dict[int, NodeInfo] = {}
+        infos = self.infos
         for change, info, payload in changes:
             row = info.row
+            if row >= 0:
+                infos[row] = info  # A copy of the one before, if that is shared with a fork.
             if change is _POD_ADDED:
                 if row >= 0:
                     self.pods.add(payload, row)
@@ -316,6 +352,7 @@ class NodeTable:
 
         Versions go on growing and rows stay in use, so whatever is kept per row catches up.
         """
+        cache.own_all()
         cache.take_changes()
         self._tree, self._image_table = cache.tree, cache.images
         for info in (*self.infos, *cache.nodes.values()):

@@ -21,10 +21,12 @@ from stowplan.objects.labels import EVERYTHING, NOTHING, Selector, SelectorError
 from stowplan.objects.node_selector import RequiredNodeAffinity, required_node_affinity
 from stowplan.objects.pod import (
     Affinity,
+    Container,
     Pod,
     PodAffinity,
     PodAffinityTerm,
     PodSpec,
+    ResourceRequirements,
     Toleration,
     Volume,
 )
@@ -267,6 +269,9 @@ class PodKind:
         found = known.get(labels, _nobody)()
         if found is None:
             found = kind_of(pod)
+            for name in _FROM_SPEC:
+                if name in self.__dict__:
+                    found.__dict__.setdefault(name, self.__dict__[name])
             if len(known) >= _RELABELLED_MAX:
                 known.clear()
             known[labels] = ref(found)
@@ -321,6 +326,9 @@ class PodKind:
 
 
 _NO_AFFINITY = Affinity()
+
+_FROM_SPEC = ("_terms", "required_node_affinity")
+"""What takes long to parse, and is the same whatever the labels."""
 
 _RELABELLED_MAX = 64
 
@@ -465,8 +473,8 @@ def _traits_key(pod: Pod) -> tuple[Any, ...]:
         spec,
         node_name="",
         resources=None,
-        containers=[replace(c, resources=None) for c in spec.containers or ()],
-        init_containers=[replace(c, resources=None) for c in spec.init_containers or ()],
+        containers=[_sizeless(c) for c in spec.containers or ()],
+        init_containers=[_sizeless(c) for c in spec.init_containers or ()],
         volumes=[_unnamed(volume) for volume in spec.volumes or ()],
     )
     return (
@@ -475,6 +483,16 @@ def _traits_key(pod: Pod) -> tuple[Any, ...]:
         _encode((metadata.labels, spec)),
         _controller_key(metadata),
     )
+
+
+def _sizeless(container: Container) -> Container:
+    """The container, however much it asks for; which extended resources it asks for stays."""
+    resources = container.resources
+    if resources is None:
+        return container
+    extended = [name for name in resources.requests or () if "/" in name]
+    left = ResourceRequirements(requests=dict.fromkeys(sorted(extended), 1)) if extended else None
+    return replace(container, resources=left)
 
 
 def _unnamed(volume: Volume) -> Volume:

@@ -36,6 +36,12 @@ class TermUse:
         """Grows when a term appears or disappears."""
         self._at: dict[Place, dict[Term, None]] = {}
 
+    def fork(self) -> TermUse:
+        fork = TermUse()
+        fork.terms, fork.version = self.terms.copy(), self.version
+        fork._at = {place: terms.copy() for place, terms in self._at.items()}
+        return fork
+
     def add(self, term: Term, amount: int) -> None:
         known = self.terms.get(term, 0)
         count = known + amount
@@ -96,6 +102,23 @@ class PodTable:
         """Grows when a pod that carries terms comes or goes."""
         self.claims: dict[str, int] = {}
         """`namespace/claim` -> pods on nodes that mount it."""
+
+    def fork(self) -> PodTable:
+        fork = PodTable()
+        fork.kinds, fork._kind_refs = self.kinds.copy(), self._kind_refs.copy()
+        fork._kind_serials, fork._kinds_taken = self._kind_serials.copy(), self._kinds_taken
+        fork.redefined = self.redefined
+        fork._slot_of_kind = self._slot_of_kind.copy()
+        fork._kinds_at = {place: kinds.copy() for place, kinds in self._kinds_at.items()}
+        fork._free_kinds, fork._free = self._free_kinds.copy(), self._free.copy()
+        fork._kind_slots, fork._rows = self._kind_slots.copy(), self._rows.copy()
+        fork._look()
+        fork._slot_of = self._slot_of.copy()
+        fork.terms_version = self.terms_version
+        fork.claims = self.claims.copy()
+        for sort in TERM_SORTS:
+            setattr(fork, sort, getattr(self, sort).fork())
+        return fork
 
     def __len__(self) -> int:
         return len(self._slot_of)

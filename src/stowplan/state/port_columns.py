@@ -23,6 +23,15 @@ class PortColumns:
         """(protocol, port) -> ip -> rows"""
         self.of_rows: dict[int, frozenset[HostPort]] = {}
 
+    def fork(self) -> PortColumns:
+        fork = PortColumns()
+        fork._masks = {
+            port: {ip: mask.copy() for ip, mask in by_ip.items()}
+            for port, by_ip in self._masks.items()
+        }
+        fork.of_rows = self.of_rows.copy()
+        return fork
+
     def used(self, ip: str, protocol: str, port: int, size: int) -> Mask | None:
         """Rows where this host port is taken; None when no node uses it at all."""
         by_ip = self._masks.get((protocol, port))

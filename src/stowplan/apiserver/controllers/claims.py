@@ -42,6 +42,10 @@ class Claims:
         shared.listen(owner_kind, self._owner_changed)
         shared.listen(child_kind, self._child_changed)
 
+    def resume(self, other: Claims) -> None:
+        self._scanned = other._scanned.copy()
+        self._owners = {namespace: owners.copy() for namespace, owners in other._owners.items()}
+
     def of(self, owner: KubeObject) -> list[KubeObject]:
         """The children of an owner, those that it is just adopting included."""
         _, matches = self._owners.get(owner.namespace, {}).get(owner.uid, (owner, _nothing))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from stowplan.apiserver.controllers.readiness import is_available, ready_since, scaled_value
+from stowplan.apiserver.controllers.revisions import Revisions, revision_of
 from stowplan.apiserver.controllers.shared import Shared
 from stowplan.apiserver.controllers.workload import WorkloadController
 from stowplan.objects.api import Create, Delete
@@ -17,7 +18,7 @@ from stowplan.objects.daemons import node_of, pin_to_node, suits
 from stowplan.objects.kinds import DAEMON_SET, NODE, POD
 from stowplan.objects.node import Node
 from stowplan.objects.pod import Pod
-from stowplan.objects.workload_pods import REVISION_LABEL, daemon_pod, is_active, template_hash
+from stowplan.objects.workload_pods import daemon_pod, is_active, template_hash
 from stowplan.objects.workloads import DaemonSet, RollingUpdate, UpdateStrategy
 
 BURST_MAX = 250
@@ -26,7 +27,17 @@ BURST_MAX = 250
 class DaemonSetController(WorkloadController):
     def __init__(self, shared: Shared) -> None:
         super().__init__(shared, DAEMON_SET)
+        self._revisions = Revisions(shared)
+        shared.listen(DAEMON_SET, self._note_revision)
         shared.listen(NODE, self._node_changed)
+
+    def _note_revision(self, old: KubeObject | None, new: KubeObject | None) -> None:
+        if isinstance(new, DaemonSet):
+            self._revisions.note(new, template_hash(new.spec.template))
+
+    def forget(self, uid: str) -> None:
+        super().forget(uid)
+        self._revisions.forget(uid)
 
     def _node_changed(self, old: KubeObject | None, new: KubeObject | None) -> None:
         if isinstance(old, Node) and isinstance(new, Node):
@@ -63,6 +74,8 @@ class DaemonSetController(WorkloadController):
         """Delete what is not wanted, what ended, and all but the oldest on each node."""
         kept = []
         for node, pods in by_node.items():
+            if self._shared.is_copy and self._shared.get(NODE, node) is None:
+                continue  # A node that the copy does not show.
             alive = sorted(
                 (pod for pod in pods if is_active(pod)),
                 key=lambda pod: (not pod.spec.node_name, pod.metadata.creation_timestamp or ""),
@@ -96,7 +109,7 @@ class DaemonSetController(WorkloadController):
         now_s, min_ready_s = self._shared.clock.now(), owner.spec.min_ready_seconds
         available = [pod for pod in pods if is_available(pod, min_ready_s, now_s)]
         missing = desired - len(available)
-        outdated = [pod for pod in pods if _revision(pod) != revision]
+        outdated = [p for p in pods if not self._revisions.is_current(p, owner, revision)]
         for pod in outdated:
             if pod in available:
                 if missing >= allowed:
@@ -132,12 +145,8 @@ class DaemonSetController(WorkloadController):
             "numberReady": ready,
             "numberAvailable": available,
             "numberUnavailable": len(desired) - available,
-            "updatedNumberScheduled": sum(1 for pod in running if _revision(pod) == revision),
+            "updatedNumberScheduled": sum(1 for pod in running if revision_of(pod) == revision),
         }
         self._statuses.write(owner, status)
         if available < ready:
             self.queue.add_after(owner.key, float(min_ready_s))
-
-
-def _revision(pod: Pod) -> str:
-    return (pod.metadata.labels or {}).get(REVISION_LABEL, "")

@@ -175,7 +175,7 @@ class DeploymentController(WorkloadController):
         status, wait_s = status_of(deployment, new, old, progress, now_s)
         self._statuses.write(deployment, status)
         if wait_s is not None:
-            self.queue.add_after(deployment.key, wait_s)
+            self.queue.add_after(deployment.key, wait_s, idle=True)
         min_ready_s = deployment.spec.min_ready_seconds
         if min_ready_s and status["availableReplicas"] < status["readyReplicas"]:
             self.queue.add_after(deployment.key, float(min_ready_s))

@@ -50,6 +50,8 @@ class DisruptionController:
 
     def _pod_changed(self, old: KubeObject | None, new: KubeObject | None) -> None:
         some = new if new is not None else old
+        if self._shared.is_copy and isinstance(some, Pod) and not some.spec.node_name:
+            return  # What the copied status says still holds.
         if some is not None:
             for key in sorted(self._namespaces.get(some.namespace, ())):
                 self.queue.add(key)
@@ -60,11 +62,7 @@ class DisruptionController:
             return
         pods = self._pods(budget)
         expected, desired = self._numbers(budget, pods)
-        healthy = sum(
-            1
-            for pod in pods
-            if ready_since(pod) is not None and pod.metadata.deletion_timestamp is None
-        )
+        healthy = sum(1 for pod in pods if self._is_healthy(pod))
         allowed = max(0, healthy - desired) if expected > 0 else 0
         word = "SufficientPods" if allowed else "InsufficientPods"
         status = "True" if allowed else "False"
@@ -93,6 +91,13 @@ class DisruptionController:
                 "conditions": [condition],
             },
         )
+
+    def _is_healthy(self, pod: Pod) -> bool:
+        if pod.metadata.deletion_timestamp is not None:
+            return False
+        # Who writes down a cluster by hand does not say that its pods are well.
+        untold = self._shared.is_copy and pod.spec.node_name and not pod.status.conditions
+        return bool(untold) or ready_since(pod) is not None
 
     def _pods(self, budget: PodDisruptionBudget) -> list[Pod]:
         if budget.spec.selector is None:

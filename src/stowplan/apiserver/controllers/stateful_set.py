@@ -7,13 +7,14 @@ below `partition` that has to be made again is made from the latest template.
 from __future__ import annotations
 
 from stowplan.apiserver.controllers.readiness import is_available, ready_since
+from stowplan.apiserver.controllers.revisions import Revisions, revision_of
 from stowplan.apiserver.controllers.shared import Shared
 from stowplan.apiserver.controllers.workload import WorkloadController
 from stowplan.objects.api import Create, Delete
+from stowplan.objects.base import KubeObject
 from stowplan.objects.kinds import PERSISTENT_VOLUME_CLAIM, POD, STATEFUL_SET
 from stowplan.objects.pod import ENDED_PHASES, Pod
 from stowplan.objects.workload_pods import (
-    REVISION_LABEL,
     is_active,
     ordinals_of,
     stateful_claims,
@@ -26,6 +27,16 @@ from stowplan.objects.workloads import StatefulSet
 class StatefulSetController(WorkloadController):
     def __init__(self, shared: Shared) -> None:
         super().__init__(shared, STATEFUL_SET)
+        self._revisions = Revisions(shared)
+        shared.listen(STATEFUL_SET, self._note_revision)
+
+    def _note_revision(self, old: KubeObject | None, new: KubeObject | None) -> None:
+        if isinstance(new, StatefulSet):
+            self._revisions.note(new, stateful_revision(new))
+
+    def forget(self, uid: str) -> None:
+        super().forget(uid)
+        self._revisions.forget(uid)
 
     def sync(self, key: str) -> None:
         owner = self._shared.get(STATEFUL_SET, key)
@@ -86,7 +97,7 @@ class StatefulSetController(WorkloadController):
             pod = pods.get(ordinal)
             if pod is None or pod.metadata.deletion_timestamp is not None:
                 return False
-            if _revision(pod) != revision:
+            if not self._revisions.is_current(pod, owner, revision):
                 self._delete(owner, pod)
                 return False
             if not self._is_healthy(owner, pod):
@@ -121,15 +132,16 @@ class StatefulSetController(WorkloadController):
     def _write_status(self, owner: StatefulSet, pods: dict[int, Pod], revision: str) -> None:
         now_s, min_ready_s = self._shared.clock.now(), owner.spec.min_ready_seconds
         alive = [pod for pod in pods.values() if is_active(pod)]
-        updated = [pod for pod in alive if _revision(pod) == revision]
-        older = [_revision(pod) for _, pod in sorted(pods.items()) if _revision(pod) != revision]
+        updated = [pod for pod in alive if revision_of(pod) == revision]
+        labels = [revision_of(pod) for _, pod in sorted(pods.items())]
+        older = [label for label in labels if label != revision]
         current = older[0] if older else revision
         status = {
             "observedGeneration": owner.metadata.generation,
             "replicas": len(alive),
             "readyReplicas": sum(1 for pod in alive if ready_since(pod) is not None),
             "availableReplicas": sum(1 for pod in alive if is_available(pod, min_ready_s, now_s)),
-            "currentReplicas": sum(1 for pod in alive if _revision(pod) == current),
+            "currentReplicas": sum(1 for pod in alive if revision_of(pod) == current),
             "updatedReplicas": len(updated),
             "currentRevision": current,
             "updateRevision": revision,
@@ -144,7 +156,3 @@ def ordinal_of(owner: str, pod: str) -> int | None:
     """
     parent, _, text = pod.rpartition("-")
     return int(text) if parent == owner and text.isdecimal() else None
-
-
-def _revision(pod: Pod) -> str:
-    return (pod.metadata.labels or {}).get(REVISION_LABEL, "")

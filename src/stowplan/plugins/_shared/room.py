@@ -96,6 +96,7 @@ class Rooms:
     def __init__(self, nodes: NodeTable) -> None:
         self._nodes = nodes
         self._follower = RowFollower()
+        self._seen = -1
         self._requested: dict[str, Room] = {}
         self._scored: dict[str, Room] = {}
         self._followed: list[_Followed] = []
@@ -112,6 +113,9 @@ class Rooms:
 
     def catch_up(self) -> None:
         nodes = self._nodes
+        if self._seen == nodes.version:
+            return
+        self._seen = nodes.version
         few = self._follower.changed(nodes, (nodes.node_version, nodes.columns_version), FEW)
         if few is None:
             self._forget()

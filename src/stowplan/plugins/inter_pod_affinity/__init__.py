@@ -20,8 +20,11 @@ import numpy as np
 from stowplan.framework.cycle import Cycle
 from stowplan.framework.events import Action, EventRegistration, Hint, Resource, on
 from stowplan.framework.handle import Handle
+from stowplan.framework.reads import Reads
 from stowplan.framework.status import (
     SKIP,
+    SKIP_STEADILY,
+    Normalized,
     Rows,
     Scores,
     Status,
@@ -55,7 +58,8 @@ from stowplan.plugins.inter_pod_affinity.affinity_terms import (
 from stowplan.plugins.inter_pod_affinity.host_scores import BYTES_PER_ROW, HostScores, normalized
 from stowplan.state.node_info import NodeInfo
 from stowplan.state.node_table import NodeTable
-from stowplan.state.pod_info import NO_LABELS, PodInfo, PodKind, Term
+from stowplan.state.pod_info import NO_LABELS, PodInfo, PodKind
+from stowplan.state.pod_sorts import term_counts
 
 
 class Args(Protocol):
@@ -65,6 +69,7 @@ class Args(Protocol):
 
 class InterPodAffinity:
     name = "InterPodAffinity"
+    reads = Reads.CLUSTER
 
     def __init__(self, args: Args, handle: Handle) -> None:
         self._hard_weight = args.hard_pod_affinity_weight
@@ -93,14 +98,14 @@ class InterPodAffinity:
         kind = pod.kind
         table = cycle.nodes
         if not kind.has_pod_affinity and not table.pods.required_anti_affinity.terms:
-            return SKIP
+            return _skip(kind)
         if kind.has_pod_affinity and kind.affinity_error:
             return unresolvable(f"parsing pod: {kind.affinity_error}")
         terms = self._terms(kind)
         against = terms.anti_affinity_against(kind, table)
         existing = PairCounts.of(table, against)
         if not terms.affinity and not terms.anti_affinity and existing.is_empty:
-            return SKIP
+            return _skip(kind)
         cycle.data[self.name] = AffinityCounts(
             affinity=PairCounts.of(table, terms.affinity_counts),
             anti_affinity=PairCounts.of(
@@ -162,13 +167,13 @@ class InterPodAffinity:
                 or pods.required_affinity.terms
             )
             if self._ignore_existing or nobody_cares:
-                return SKIP
+                return _skip(kind)
         if kind.has_pod_affinity and kind.affinity_error:
             return error(f"failed to parse pod: {kind.affinity_error}")
         weights = self._terms(kind).weights(kind, table, self._hard_weight)
         scores = AffinityScores(weights, table)
         if scores.is_empty:
-            return SKIP
+            return _skip(kind)
         cycle.data[self._score_key] = scores
         return None
 
@@ -178,25 +183,16 @@ class InterPodAffinity:
 
     def score_nodes(
         self, cycle: Cycle, pod: PodInfo, nodes: NodeTable, rows: Rows | slice
-    ) -> Scores:
+    ) -> Normalized | int:
         scores: AffinityScores = cycle.data[self._score_key]
-        return scores.of_rows(rows)
+        found = scores.normalized(pod.kind, nodes, rows, self._host_scores)
+        return found if isinstance(found, int) else Normalized(found)
 
     def normalize_scores(
         self, cycle: Cycle, pod: PodInfo, nodes: NodeTable, rows: Rows, scores: Scores
     ) -> Scores:
-        found = normalized(scores, weight=1) if len(scores) else 0
+        found = normalized(scores) if len(scores) else 0
         return np.zeros(len(scores), np.int64) if isinstance(found, int) else found
-
-    def weighted_scores(
-        self, cycle: Cycle, pod: PodInfo, nodes: NodeTable, rows: Rows, weight: int
-    ) -> Scores | int:
-        scores: AffinityScores = cycle.data[self._score_key]
-        return scores.normalized(pod.kind, nodes, rows, weight, self._host_scores)
-
-    def skips_steadily(self, pod: PodInfo) -> bool:
-        """What a pod without terms meets are the terms of others; its own, anybody's labels."""
-        return not pod.kind.has_pod_affinity
 
     # -- events -----------------------------------------------------------------------------
 
@@ -218,21 +214,41 @@ class InterPodAffinity:
         kind = self._kinds.of(pod)
         if kind.affinity_error:
             return Hint.QUEUE
-        liked, disliked = kind.required_affinity, kind.required_anti_affinity
         if new is None:
             assert old is not None, "an event without an object"
-            theirs = self._kinds.of(old).required_anti_affinity
-            helps = _match_all(disliked, old) or _match_all(theirs, pod)
+            helps = self._dislikes(kind, old) or self._dislikes(self._kinds.of(old), pod)
         elif old is None:
-            helps = _match_all(liked, new)
+            helps = self._likes(kind, new)
         else:
-            helps = (not _match_all(liked, old) and _match_all(liked, new)) or (
-                _match_all(disliked, old) and not _match_all(disliked, new)
+            helps = (not self._likes(kind, old) and self._likes(kind, new)) or (
+                self._dislikes(kind, old) and not self._dislikes(kind, new)
             )
-        if not helps and old is not None and _match_all(liked, pod):
+        if not helps and old is not None and self._likes(kind, pod):
             # With the last pod that it wants to be near, it becomes the first of its sort.
-            helps = _match_all(liked, old) and (new is None or not _match_all(liked, new))
+            helps = self._likes(kind, old) and (new is None or not self._likes(kind, new))
         return Hint.QUEUE if helps else Hint.SKIP
+
+    def _likes(self, kind: PodKind, pod: Pod) -> bool:
+        return self._match_all(kind, "required_affinity", pod)
+
+    def _dislikes(self, kind: PodKind, pod: Pod) -> bool:
+        return self._match_all(kind, "required_anti_affinity", pod)
+
+    def _match_all(self, kind: PodKind, term_sort: str, pod: Pod) -> bool:
+        """Whether there are terms and the pod matches each; namespace selectors are not expanded.
+
+        Pods that come and go are often alike: what was found of the last one is remembered.
+        """
+        terms = term_counts(kind, term_sort)
+        if not terms:
+            return False
+        namespace, labels = pod.metadata.namespace, pod.metadata.labels or NO_LABELS
+        kept, key = self._kept[kind.ref], f"{self.name}: {term_sort} matched"
+        latest: tuple[str, dict[str, str], bool] | None = kept.get(key)
+        if latest is None or latest[:2] != (namespace, labels):
+            matched = all(term.matches(namespace, labels, NO_LABELS) for term in terms)
+            latest = kept[key] = (namespace, labels, matched)
+        return latest[2]
 
     def _after_node_change(self, pod: Pod, old: Node | None, new: Node) -> Hint:
         kind = self._kinds.of(pod)
@@ -250,7 +266,7 @@ class InterPodAffinity:
         liked = {term.topology_key for term in kind.required_affinity}
         disliked = {term.topology_key for term in kind.required_anti_affinity}
         disliked |= {query.topology_key for query in against}
-        if _match_all(kind.required_affinity, pod):
+        if self._likes(kind, pod):
             # The pods that it wants to be near may be in no domain any more.
             disliked |= liked
         helps = any(key in after and before.get(key) != after[key] for key in liked) or any(
@@ -338,16 +354,13 @@ def _times(factor: int, queries: Iterable[Weighted]) -> list[Weighted]:
     return [(factor * weight, query) for weight, query in queries]
 
 
+def _skip(kind: PodKind) -> Status:
+    """What a pod without terms meets are the terms of others; its own, anybody's labels."""
+    return SKIP if kind.has_pod_affinity else SKIP_STEADILY
+
+
 def _is_placed(pod: Pod) -> bool:
     return bool(pod.spec.node_name or pod.status.nominated_node_name)
-
-
-def _match_all(terms: Iterable[Term], pod: Pod) -> bool:
-    """Whether there are terms and the pod matches each; namespace selectors are not expanded."""
-    metadata = pod.metadata
-    labels = metadata.labels or NO_LABELS
-    answers = [term.matches(metadata.namespace, labels, NO_LABELS) for term in terms]
-    return bool(answers) and all(answers)
 
 
 __all__ = ["AFFINITY", "ANTI_AFFINITY", "EXISTING_ANTI_AFFINITY", "Args", "InterPodAffinity"]

@@ -68,31 +68,31 @@ class AffinityScores:
         self,
         kind: PodKind,
         nodes: NodeTable,
-        rows: Rows,
-        weight: int,
+        rows: Rows | slice,
         kept: KeptColumns[HostScores],
     ) -> Scores | int:
         """What counts of them: a number if it is the same for all rows."""
         if len(self._by_key) == 1:
             [shares] = self._by_key.values()
             counts = shares[0][1]
-            if len(counts.sums) <= _FEW_DOMAINS and len(counts.sums) < len(rows):
-                return _by_domain(shares, counts.label, nodes, rows, weight)
+            row_count = nodes.size if isinstance(rows, slice) else len(rows)
+            if len(counts.sums) <= _FEW_DOMAINS and len(counts.sums) < row_count:
+                return _by_domain(shares, counts.label, nodes, rows)
             if counts.domains.are_single_nodes:
                 host_scores = kept.of(kind, nodes)
-                return host_scores.normalized(nodes, rows, self._weights, shares, weight)
-        return normalized(self.of_rows(rows), weight)
+                return host_scores.normalized(nodes, rows, self._weights, shares)
+        return normalized(self.of_rows(rows))
 
 
 def _by_domain(
-    shares: Shares, label: LabelColumn, nodes: NodeTable, rows: Rows, weight: int
+    shares: Shares, label: LabelColumn, nodes: NodeTable, rows: Rows | slice
 ) -> Scores | int:
     """Few domains: what the highest and the lowest of those with nodes make of each of them."""
     raw = [0] * (len(label.values) + 1)
     for share, counts in shares:
         raw = [score + share * count for score, count in zip(raw, counts.to_list(), strict=True)]
-    ids = label.ids if len(rows) == nodes.size else label.ids[rows]
-    if len(rows) == nodes.node_count:
+    ids = label.ids[rows]
+    if isinstance(rows, slice) or len(rows) == nodes.node_count:
         present = label.present_numbers(nodes.alive, nodes.node_version)
     else:
         # One more than a number, so that a node without the label is counted too.
@@ -100,4 +100,4 @@ def _by_domain(
     there = [raw[number] for number in present]
     lowest = min(there)
     spread = max(there) - lowest
-    return shares_of(np.array(raw) - lowest, spread, weight).take(ids) if spread else 0
+    return shares_of(np.array(raw) - lowest, spread).take(ids) if spread else 0

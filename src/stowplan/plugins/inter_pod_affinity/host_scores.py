@@ -37,33 +37,32 @@ class HostScores:
         self._cells = self._raw.data
         self._follower = RowFollower()
         self._rows: Rows | None = None
-        """The feasible rows when last asked."""
+        """The feasible rows when last asked; None: all."""
         self._scale: _Scale | None = None
         """What was made of them, if they were the same twice."""
 
     def normalized(
         self,
         nodes: NodeTable,
-        rows: Rows,
+        rows: Rows | slice,
         weights: Sequence[Weighted],
         shares: Shares,
-        weight: int,
     ) -> Scores | int:
         """Of the feasible rows, which nobody writes to; true until the next call.
 
-        `weights` are known by identity: with others, all is looked at again.
+        With other `weights` all is looked at again.
         """
         changes = self._catch_up(nodes, weights, shares)
-        everyone = len(rows) == nodes.size
-        if changes is None or rows is not self._rows:
-            self._rows, self._scale = rows, None
-            return normalized(self._raw if everyone else self._raw[rows], weight)
+        asked = None if isinstance(rows, slice) else rows
+        if changes is None or asked is not self._rows:
+            self._rows, self._scale = asked, None
+            return normalized(self._raw[rows])
         if self._scale is None:
-            self._scale = _Scale(self._raw[rows], weight)
+            self._scale = _Scale(self._raw[rows].copy())
             return self._scale.scores()
         for row in changes:
-            place = row if everyone else bisect_left(rows, row)
-            if everyone or (place < len(rows) and rows[place] == row):
+            place = row if asked is None else bisect_left(asked, row)
+            if asked is None or (place < len(asked) and asked[place] == row):
                 self._scale.put(place, self._cells[row])
         return self._scale.scores()
 
@@ -86,11 +85,10 @@ class HostScores:
 class _Scale:
     """Raw scores that change one by one, from the lowest to the highest as 0 to 100."""
 
-    __slots__ = ("_normal", "_normal_cells", "_range", "_raw", "_raw_cells", "_sizes", "_weight")
+    __slots__ = ("_normal", "_normal_cells", "_range", "_raw", "_raw_cells", "_sizes")
 
-    def __init__(self, raw: Scores, weight: int) -> None:
+    def __init__(self, raw: Scores) -> None:
         self._raw, self._raw_cells = raw, raw.data
-        self._weight = weight
         self._normal, self._normal_cells = raw, raw.data
         self._range: tuple[int, int] | None = None
         """The lowest and the highest for which `_normal` holds."""
@@ -116,17 +114,17 @@ class _Scale:
         if self._range is not None:
             lowest, highest = self._range
             share = MAX_NODE_SCORE * ((score - lowest) / (highest - lowest))
-            self._normal_cells[place] = self._weight * int(share)
+            self._normal_cells[place] = int(share)
 
     def scores(self) -> Scores | int:
         sizes = self._sizes
         if sizes is None:
-            return normalized(self._raw, self._weight)
+            return normalized(self._raw)
         lowest, highest = now = min(sizes), max(sizes)
         if lowest == highest:
             return 0
         if now != self._range:
-            self._normal = _scaled(self._raw, lowest, highest - lowest, self._weight)
+            self._normal = _scaled(self._raw, lowest, highest - lowest)
             self._normal_cells, self._range = self._normal.data, now
         return self._normal
 
@@ -140,26 +138,26 @@ def per_value(shares: Shares) -> Scores:
     return total
 
 
-def normalized(raw: Scores, weight: int) -> Scores | int:
-    """The lowest becomes 0, the highest 100 times the weight; 0 if all are the same."""
+def normalized(raw: Scores) -> Scores | int:
+    """The lowest becomes 0, the highest 100; 0 if all are the same."""
     lowest = int(np.minimum.reduce(raw))
     spread = int(np.maximum.reduce(raw)) - lowest
-    return _scaled(raw, lowest, spread, weight) if spread else 0
+    return _scaled(raw, lowest, spread) if spread else 0
 
 
-def _scaled(raw: Scores, lowest: int, spread: int, weight: int) -> Scores:
+def _scaled(raw: Scores, lowest: int, spread: int) -> Scores:
     above = raw - lowest if lowest else raw
     if spread <= _SPREAD_MAX:
         # Cheaper for each score there can be than for each node.
-        return _share_table(spread, weight).take(above)
-    return shares_of(above, spread, weight)
+        return _share_table(spread).take(above)
+    return shares_of(above, spread)
 
 
 @lru_cache(maxsize=256)
-def _share_table(spread: int, weight: int) -> Scores:
-    return shares_of(np.arange(spread + 1), spread, weight)
+def _share_table(spread: int) -> Scores:
+    return shares_of(np.arange(spread + 1), spread)
 
 
-def shares_of(above: Scores, spread: int, weight: int) -> Scores:
+def shares_of(above: Scores, spread: int) -> Scores:
     """Divided first, then multiplied: 29 of 100 becomes 28, as upstream has it."""
-    return weight * (MAX_NODE_SCORE * (above / spread)).astype(np.int64)
+    return (MAX_NODE_SCORE * (above / spread)).astype(np.int64)

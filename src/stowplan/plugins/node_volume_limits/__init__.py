@@ -16,8 +16,9 @@ from stowplan.framework.cycle import Cycle
 from stowplan.framework.errors import filter_failed
 from stowplan.framework.events import Action, EventRegistration, Hint, Resource, on
 from stowplan.framework.handle import Handle
+from stowplan.framework.reads import Reads
 from stowplan.framework.status import (
-    SKIP,
+    SKIP_ALWAYS,
     Code,
     NodeMask,
     Rows,
@@ -64,19 +65,16 @@ VolumesByDriver = dict[str, set[CSIVolume]]
 
 class NodeVolumeLimits:
     name = "NodeVolumeLimits"
-    by_traits = True
+    reads = Reads.CLUSTER
 
     def __init__(self, args: Any, handle: Handle) -> None:
         self._objects = handle.objects
         self._attached = AttachedVolumes(handle.nodes, handle.objects)
         self._running = RunningVolumes(handle.objects)
 
-    def concerns(self, pod: PodInfo) -> bool:
-        return bool(pod.kind.volumes) and _may_count(pod.kind)
-
     def pre_filter(self, cycle: Cycle, pod: PodInfo) -> Status | None:
-        if not self.concerns(pod):
-            return SKIP
+        if not pod.kind.volumes or not _may_count(pod.kind):
+            return SKIP_ALWAYS
         cycle.data[self.name] = _wanted(self._objects, pod)
         return None
 

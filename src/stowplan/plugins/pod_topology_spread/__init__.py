@@ -22,10 +22,12 @@ from numpy.typing import NDArray
 from stowplan.framework.cycle import Cycle
 from stowplan.framework.events import Action, EventRegistration, Hint, Resource, on
 from stowplan.framework.handle import Handle
+from stowplan.framework.reads import Reads
 from stowplan.framework.status import (
     MAX_NODE_SCORE,
-    SKIP,
+    SKIP_STEADILY,
     NodeMask,
+    Normalized,
     Rows,
     Scores,
     Status,
@@ -98,7 +100,7 @@ class _Plan:
 
 class PodTopologySpread:
     name = "PodTopologySpread"
-    by_traits = True
+    reads = Reads.CLUSTER
 
     def __init__(self, args: Args, handle: Handle) -> None:
         self._table = handle.nodes
@@ -169,18 +171,15 @@ class PodTopologySpread:
 
     # -- Filter -----------------------------------------------------------------------------
 
-    def concerns(self, pod: PodInfo) -> bool:
-        """Whether PreFilter has anything to look at, for this kind of pod, ever."""
-        return bool(self._default_hard or pod.kind.spec.topology_spread_constraints)
-
     def pre_filter(self, cycle: Cycle, pod: PodInfo) -> Status | None:
-        if not self.concerns(pod):
-            return SKIP
+        if not self._default_hard and not pod.kind.spec.topology_spread_constraints:
+            return SKIP_STEADILY
         plan = self._plan(pod.kind)
         if plan.hard_problem:
             return error(plan.hard_problem)
         if not plan.hard:
-            return SKIP
+            # It gets some only by Services and owners.
+            return SKIP_STEADILY
         table = cycle.nodes
         counted = tuple(Counted(tracked, tracked.per_domain.ask(table)) for tracked in plan.hard)
         cycle.data[self.name] = SpreadCounts(counted)
@@ -261,7 +260,7 @@ class PodTopologySpread:
         if plan.soft_problem:
             return error(plan.soft_problem)
         if not plan.soft:
-            return SKIP
+            return SKIP_STEADILY
         table = cycle.nodes
         ignored = None
         scored = rows
@@ -277,10 +276,6 @@ class PodTopologySpread:
         cycle.data[self._score_key] = _ScoreState(parts, plan.soft_rows is not None, ignored)
         return None
 
-    def skips_steadily(self, pod: PodInfo) -> bool:
-        """A pod without constraints gets some only by Services and owners."""
-        return True
-
     def score_node(self, cycle: Cycle, pod: PodInfo, node: NodeInfo) -> int:
         state: _ScoreState = cycle.data[self._score_key]
         labels = node.labels
@@ -295,18 +290,23 @@ class PodTopologySpread:
 
     def score_nodes(
         self, cycle: Cycle, pod: PodInfo, nodes: NodeTable, rows: Rows | slice
-    ) -> Scores:
+    ) -> Scores | Normalized | int:
+        """Worked out for each class of rows, of which there are few, and looked up for each row."""
         state: _ScoreState = cycle.data[self._score_key]
-        total: Floats | None = None
-        for part in state.parts:
-            scores = part.of_rows(nodes, rows)
-            total = scores if total is None else np.add(total, scores, out=total)
-        assert total is not None, "PreScore skips a pod without constraints"
-        total += 0.5
-        rounded = total.astype(np.int64)
-        if state.ignored is not None:
-            rounded[state.ignored[rows]] = 0
-        return rounded
+        parts = state.parts
+        kept = self._row_classes.of(pod.kind, nodes)
+        if state.ignored is not None or not kept.catch_up(nodes, parts):
+            return _raw_scores(state, nodes, rows)
+        of_row, classes = kept.of_rows(nodes, rows)
+        raw = kept.raw_scores(parts, classes)
+        highest, lowest = max(raw.values()), min(raw.values())
+        if highest == lowest:
+            return MAX_NODE_SCORE
+        normal = {
+            number: (highest + lowest - score) * MAX_NODE_SCORE // highest
+            for number, score in raw.items()
+        }
+        return Normalized(kept.spread(normal, of_row))
 
     def normalize_scores(
         self, cycle: Cycle, pod: PodInfo, nodes: NodeTable, rows: Rows, scores: Scores
@@ -319,27 +319,6 @@ class PodTopologySpread:
         valid = ~state.ignored[rows]
         normal[valid] = _turned_round(scores[valid])
         return normal
-
-    def weighted_scores(
-        self, cycle: Cycle, pod: PodInfo, nodes: NodeTable, rows: Rows, weight: int
-    ) -> Scores | int:
-        """Worked out for each class of rows, of which there are few, and looked up for each row."""
-        state: _ScoreState = cycle.data[self._score_key]
-        parts, everyone = state.parts, len(rows) == nodes.size
-        kept = self._row_classes.of(pod.kind, nodes)
-        if state.ignored is not None or not kept.catch_up(nodes, parts):
-            scores = self.score_nodes(cycle, pod, nodes, slice(0, nodes.size) if everyone else rows)
-            return weight * self.normalize_scores(cycle, pod, nodes, rows, scores)
-        of_row, classes = kept.of_rows(nodes, rows)
-        raw = kept.raw_scores(parts, classes)
-        highest, lowest = max(raw.values()), min(raw.values())
-        if highest == lowest:
-            return weight * MAX_NODE_SCORE
-        normal = {
-            number: weight * ((highest + lowest - score) * MAX_NODE_SCORE // highest)
-            for number, score in raw.items()
-        }
-        return kept.spread(normal, of_row)
 
     # -- events -----------------------------------------------------------------------------
 
@@ -406,6 +385,19 @@ class _ScoreState:
     require_all: bool
     ignored: NodeMask | None
     """Rows that lack a key they must have; None: no row does."""
+
+
+def _raw_scores(state: _ScoreState, nodes: NodeTable, rows: Rows | slice) -> Scores:
+    total: Floats | None = None
+    for part in state.parts:
+        scores = part.of_rows(nodes, rows)
+        total = scores if total is None else np.add(total, scores, out=total)
+    assert total is not None, "PreScore skips a pod without constraints"
+    total += 0.5
+    rounded = total.astype(np.int64)
+    if state.ignored is not None:
+        rounded[state.ignored[rows]] = 0
+    return rounded
 
 
 def _turned_round(scores: Scores) -> Scores:

@@ -74,10 +74,12 @@ class RowClasses:
             self._look_at_all(nodes, parts)
         return bool(self._limits)
 
-    def of_rows(self, nodes: NodeTable, rows: Rows) -> tuple[NDArray[np.intp], Collection[int]]:
+    def of_rows(
+        self, nodes: NodeTable, rows: Rows | slice
+    ) -> tuple[NDArray[np.intp], Collection[int]]:
         """The class of each of these rows, which have nodes, and all classes among them."""
-        of_row = self._of_row if len(rows) == nodes.size else self._of_row[rows]
-        if len(rows) == nodes.node_count:
+        of_row = self._of_row[rows]
+        if isinstance(rows, slice) or len(rows) == nodes.node_count:
             return of_row, self._sizes
         return of_row, np.bincount(of_row).nonzero()[0].tolist()
 

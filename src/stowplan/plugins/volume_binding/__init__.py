@@ -20,7 +20,17 @@ from stowplan.framework.errors import filter_failed
 from stowplan.framework.events import Action, EventRegistration, Hint, Resource, on
 from stowplan.framework.handle import Handle
 from stowplan.framework.plugin import BindingSteps, PreFlight
-from stowplan.framework.status import SKIP, Rows, Scores, Status, Verdict, error, unresolvable
+from stowplan.framework.reads import Reads
+from stowplan.framework.status import (
+    SKIP,
+    SKIP_ALWAYS,
+    Rows,
+    Scores,
+    Status,
+    Verdict,
+    error,
+    unresolvable,
+)
 from stowplan.objects.labels import SelectorError
 from stowplan.objects.pod import Pod
 from stowplan.objects.storage import (
@@ -99,8 +109,7 @@ class _State:
 
 class VolumeBinding:
     name = "VolumeBinding"
-    idle_if_skipped = True
-    by_traits = True
+    reads = Reads.CLUSTER
 
     def __init__(self, args: Args | None, handle: Handle) -> None:
         self._handle = handle
@@ -116,12 +125,9 @@ class VolumeBinding:
 
     # -- PreFilter --------------------------------------------------------------------------
 
-    def concerns(self, pod: PodInfo) -> bool:
-        return bool(pod.kind.volumes)
-
     def pre_filter(self, cycle: Cycle, pod: PodInfo) -> Status | None:
         if not pod.kind.volumes:
-            return SKIP
+            return SKIP_ALWAYS
         uses = claims_of(pod)
         for use in uses:
             if problem := self._claim_problem(pod, use):
@@ -233,14 +239,11 @@ class VolumeBinding:
 
     # -- Score ------------------------------------------------------------------------------
 
-    def concerns_score(self, pod: PodInfo) -> bool:
-        return self._scores is not None and self.concerns(pod)
-
     def pre_score(self, cycle: Cycle, pod: PodInfo, rows: Rows) -> Status | None:
+        if self._scores is None:
+            return SKIP_ALWAYS
         state: _State | None = cycle.data.get(self.name)
-        if self._scores is None or state is None or state.search is None:
-            return SKIP
-        return None
+        return SKIP if state is None or state.search is None else None
 
     def score_node(self, cycle: Cycle, pod: PodInfo, node: NodeInfo) -> int:
         search = cycle.data[self.name].search

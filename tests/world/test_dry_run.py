@@ -1,23 +1,25 @@
-"""DryRun: one decision per pod in queue order, and preemption carried through."""
+"""Dry runs: the last word on each pod in queue order, and preemption carried through."""
 
 from __future__ import annotations
 
-from random import Random
 from typing import Any
 
-from stowplan.config import load_config
-from stowplan.core.decision import Decision
-from stowplan.core.dry_run import DryRun
+import msgspec
+
+from stowplan import Cluster, Decision, dry_run
 from stowplan.objects.base import KubeObject
+from stowplan.objects.kinds import KIND_BY_STRUCT
 from tests.builders import node, pod
 
 
-def run(*objects: KubeObject, **settings: Any) -> DryRun:
-    return DryRun(objects, random=Random(0), tie_break="name", **settings)
+def data_of(obj: KubeObject) -> dict[str, Any]:
+    """As `kubectl get -o json` prints it."""
+    kind = KIND_BY_STRUCT[type(obj)]
+    return {**msgspec.to_builtins(obj), "apiVersion": kind.api_version, "kind": kind.name}
 
 
 def decide(*objects: KubeObject, **settings: Any) -> list[Decision]:
-    return list(run(*objects, **settings).decide())
+    return dry_run(map(data_of, objects), tie_break="name", **settings)
 
 
 def created(time: str) -> dict[str, Any]:
@@ -76,10 +78,11 @@ def test_a_gated_pod_waits() -> None:
 
 
 def test_pods_of_other_schedulers_are_set_aside() -> None:
-    dry = run(node("n"), pod("p", spec={"schedulerName": "volcano"}))
+    foreign = node("n"), pod("p", spec={"schedulerName": "volcano"})
 
-    assert list(dry.decide()) == []
-    assert [info.key for info in dry.foreign] == ["default/p"]
+    assert decide(*foreign) == []
+    (remark,) = Cluster.from_dump(map(data_of, foreign)).remarks()
+    assert remark.text == "no profile is for scheduler 'volcano', so not decided: default/p"
 
 
 def test_without_nodes_the_message_says_so() -> None:
@@ -130,7 +133,7 @@ def test_scores_are_the_same_with_and_without_detail() -> None:
     brief = decide(*objects, detail=False)
 
     assert [(d.node, d.score) for d in brief] == [(d.node, d.score) for d in full]
-    assert all(decision.explanation is None for decision in brief)
+    assert not any(decision.has_detail for decision in brief)
 
 
 def test_a_pod_that_was_promised_a_node_goes_there() -> None:
@@ -166,24 +169,22 @@ def test_a_more_important_pod_takes_the_promise_away() -> None:
 
 
 def test_every_profile_decides_on_its_own_pods() -> None:
-    config = load_config(
-        {
-            "apiVersion": "kubescheduler.config.k8s.io/v1",
-            "kind": "KubeSchedulerConfiguration",
-            "profiles": [
-                {"schedulerName": "default-scheduler"},
-                {
-                    "schedulerName": "packer",
-                    "pluginConfig": [
-                        {
-                            "name": "NodeResourcesFit",
-                            "args": {"scoringStrategy": {"type": "MostAllocated"}},
-                        }
-                    ],
-                },
-            ],
-        }
-    )
+    config = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "profiles": [
+            {"schedulerName": "default-scheduler"},
+            {
+                "schedulerName": "packer",
+                "pluginConfig": [
+                    {
+                        "name": "NodeResourcesFit",
+                        "args": {"scoringStrategy": {"type": "MostAllocated"}},
+                    }
+                ],
+            },
+        ],
+    }
     objects = (node("empty"), node("used"), pod(node="used", cpu=2, memory="16Gi"))
     request = {"cpu": 1, "memory": "8Gi"}
 
