@@ -333,7 +333,7 @@ class Writer:
         new, rest = self._split(kind, with_defaults(kind, data))
         new = self._default(new)
         result = view(kind, new, rest)
-        if is_patch and (problems := changed_identity(body, current)):
+        if problems := changed_identity(body, current):
             raise answers.InvalidObject(kind, old.name, problems)
         if result == current:
             return old

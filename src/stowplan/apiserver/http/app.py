@@ -78,7 +78,7 @@ class Api:
                 if isinstance(target, Target) and _is_watch(exchange, target):
                     return await self._watch(exchange, target)
                 answer = await self._answer(exchange, target)
-                if exchange.wanted.is_yaml:
+                if exchange.wanted.is_yaml and answer.headers.get("Content-Type") == JSON:
                     answer = await as_yaml(answer)
         except ApiError as error:
             answer = _refusal(error)
