@@ -72,7 +72,11 @@ META = {
     "finalizers": ["a.b/c"],
     "ownerReferences": [{"apiVersion": "v1", "kind": "Service", "name": "s", "uid": "u"}],
 }
-WORKLOAD = {"replicas": 1, "selector": {"matchLabels": {"a": "b"}}, "template": TEMPLATE}
+LASTING = {
+    **TEMPLATE,
+    "spec": {k: v for k, v in TEMPLATE["spec"].items() if k != "activeDeadlineSeconds"},
+}
+WORKLOAD = {"replicas": 1, "selector": {"matchLabels": {"a": "b"}}, "template": LASTING}
 ONE_OFF = {**TEMPLATE, "spec": {**TEMPLATE["spec"], "restartPolicy": "Never"}}
 
 BODIES: dict[Kind, dict[str, Any]] = {

@@ -351,6 +351,16 @@ def mounted(where: str, value: Any) -> Iterator[Problem]:
                     yield Problem(place, "FieldValueNotFound", f'Not found: "{name}"')
 
 
+def subdomain_if_given(where: str, value: Any) -> Iterator[Problem]:
+    if value is not None and (problem := subdomain_problem(value)):
+        yield invalid(where, value, problem)
+
+
+def condition_types(where: str, value: Any) -> Iterator[Problem]:
+    for n, condition in enumerate(value or ()):
+        yield from qualified(f"{where}[{n}].Type", condition.get("type", ""))
+
+
 def qualified_in_any_case(where: str, value: Any) -> Iterator[Problem]:
     yield from qualified(where, value.lower() if value else None)
 
@@ -388,10 +398,11 @@ variable = matches(
 PLAIN: dict[str, Check] = {
     it.__name__: it
     for it in (
-        address, address_or_none, amounts, at_most_all, config_keys, count_or_percent, finalizers,
-        known_system, label_map, mounted, named_ports, needed, network, no_parents, node_terms,
-        not_negative, not_negative_amounts, one_volume, pod_claim, positive, qualified,
-        qualified_in_any_case, selector, selects_itself, tolerations, value_from,
+        address, address_or_none, amounts, at_most_all, condition_types, config_keys,
+        count_or_percent, finalizers, known_system, label_map, mounted, named_ports, needed,
+        network, no_parents, node_terms, not_negative, not_negative_amounts, one_volume,
+        pod_claim, positive, qualified, qualified_in_any_case, selector, selects_itself,
+        subdomain_if_given, tolerations, value_from,
     )
 } | {"label": label, "subdomain": subdomain, "driver": driver, "variable": variable}  # fmt: skip
 MADE: dict[str, Callable[..., Check]] = {

@@ -55,6 +55,9 @@ def validate_data(kind: str, data: Data) -> list[Problem]:
         problems += _check_all(_rules()["Pod"], template, "spec.template.")
         if kind != "Job":
             problems += _check_all(_ALWAYS_RESTARTED, template, "spec.template.")
+            if (template.get("spec") or {}).get("activeDeadlineSeconds") is not None:
+                text = f"activeDeadlineSeconds in {kind} is not Supported"
+                problems.append(not_allowed("spec.template.spec.activeDeadlineSeconds", text))
     return problems
 
 

@@ -212,7 +212,7 @@ class Mutations:
             )
         shape = shape_of(target.resource)
         if applies:
-            config = read_applied(body, shape, target.name)
+            config = read_applied(body, shape, target.name, options.level)
             item, code = self._at_once(options, lambda: self._apply(options, target, config))
             return self._show(exchange, target, item, code, dry_run=options.dry_run)
         warnings = check_patch(body, patch_type, shape, options.level)
