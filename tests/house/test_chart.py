@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
-from stowplan._version import __version__
+from stowplan._version import KUBERNETES_VERSION, __version__
 from tests.house.test_deploy import DEPLOY, by_name, documents, manifests
 
 CHART = DEPLOY / "chart"
@@ -96,7 +96,10 @@ def render_with_helm(values: Data) -> list[Data]:
     if helm is None:
         pytest.skip("there is no helm")
     done = subprocess.run(
-        [helm, "template", "stowplan", CHART, "--namespace", NAMESPACE, "--values", "-"],
+        [
+            *(helm, "template", "stowplan", CHART, "--namespace", NAMESPACE, "--values", "-"),
+            *("--kube-version", KUBERNETES_VERSION),  # One built from source knows none.
+        ],
         input=yaml.safe_dump(values),
         capture_output=True,
         text=True,

@@ -29,9 +29,11 @@ from stowplan.plugins.inter_pod_affinity import (
     InterPodAffinity,
     affinity_filtering,
     affinity_scoring,
+    affinity_terms,
 )
 from stowplan.plugins.pod_topology_spread import PodTopologySpread
 from stowplan.plugins.pod_topology_spread.row_classes import RowClasses
+from stowplan.state import label_columns
 from stowplan.state.pod_info import PodInfo
 from tests.builders import World, node, pod
 from tests.plugins.asking import normal_scores, skips
@@ -237,10 +239,19 @@ def many_are_good(raw: list[int]) -> list[int]:
 
 
 @settings(max_examples=20, deadline=None)
-@given(seed=st.integers(0, 2**32), values_max=st.sampled_from((4, 64)))
-def test_short_ways_lead_where_a_walk_from_node_to_node_does(seed: int, values_max: int) -> None:
+@given(
+    seed=st.integers(0, 2**32),
+    values_max=st.sampled_from((4, 64)),
+    terms_max=st.sampled_from((0, 1, 16)),
+    labels_max=st.sampled_from((1, 1200)),
+)
+def test_short_ways_lead_where_a_walk_from_node_to_node_does(
+    seed: int, values_max: int, terms_max: int, labels_max: int
+) -> None:
     """Few values, or many: so few nodes can have both only by another idea of few."""
     with (
+        patch.object(affinity_terms, "_TERMS_MAX", terms_max),
+        patch.object(label_columns, "_LABELS_MAX", labels_max),
         patch.object(affinity_filtering, "VALUES_MAX", values_max),
         patch.object(pod_topology_spread, "VALUES_MAX", values_max),
         patch.object(affinity_scoring, "_FEW_DOMAINS", values_max),

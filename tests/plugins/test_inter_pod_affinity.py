@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import patch
 
 import msgspec
 import numpy as np
@@ -17,6 +18,7 @@ from stowplan.framework.status import Code, Status, unresolvable, unschedulable
 from stowplan.objects.node import Node
 from stowplan.objects.pod import Pod
 from stowplan.objects.workloads import Namespace
+from stowplan.plugins._shared import affinity_terms
 from stowplan.plugins.inter_pod_affinity import (
     AFFINITY,
     ANTI_AFFINITY,
@@ -574,8 +576,23 @@ def check(world: World, plugin: InterPodAffinity, asking: PodInfo, hard_weight: 
     st.tuples(st.sampled_from(["default", "red"]), AFFINITIES),
     st.sampled_from([0, 1, 5]),
     st.booleans(),
+    st.sampled_from([0, 1, 16]),
 )
 def test_as_defined(
+    zones: list[str],
+    before: list[Any],
+    after: list[Any],
+    mine: Any,
+    hard_weight: int,
+    namespaces_change: bool,
+    terms_max: int,
+) -> None:
+    """With few terms, counted each by itself, and with many, counted as one."""
+    with patch.object(affinity_terms, "_TERMS_MAX", terms_max):
+        live(zones, before, after, mine, hard_weight, namespaces_change)
+
+
+def live(
     zones: list[str],
     before: list[Any],
     after: list[Any],

@@ -13,6 +13,7 @@ import yaml
 from stowplan.clock import VirtualClock
 from stowplan.config import load_config
 from stowplan.runtime.log import Log, Verbosity
+from stowplan.runtime.plugins_path import load_registry
 from stowplan.runtime.reload import LOOK_EVERY_S, FileWatch, Reloader
 from tests.builders import node, pod
 from tests.core.harness import Cluster
@@ -54,12 +55,13 @@ class Running(Cluster):
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.plugin_paths: list[str] = []
         write(path)
         small, large = node("small", cpu=4), node("large", cpu=64)
         super().__init__(small, large)
         self.out = io.StringIO()
         self.reloader = Reloader(
-            lambda: load_config(str(path)),
+            lambda: (load_config(str(path)), load_registry(self.plugin_paths)),
             self.driver.reconfigure,
             load_config(str(path)),
             Log(self.clock, verbosity=Verbosity(0), stream=self.out),
@@ -123,6 +125,41 @@ def test_a_file_that_is_gone_is_refused_too(running: Running) -> None:
     running.reloader.reload()
 
     assert "no such file" in running.out.getvalue()
+
+
+PLUGIN = """
+class Only:
+    name = "Only"
+
+    def __init__(self, args, handle):
+        pass
+
+    def pre_enqueue(self, pod):
+        return None
+
+    def score_node(self, cycle, pod, node):
+        return 100 if node.name == "{}" else 0
+"""
+
+
+def test_changed_plugins_take_effect_too_and_broken_ones_are_refused(running: Running) -> None:
+    file = running.path.with_name("only.py")
+    file.write_text(PLUGIN.format("small"))
+    running.plugin_paths = [str(file)]
+    enabled = [{"name": "Only", "weight": 100}]
+    write(running.path, profiles=[{"plugins": {"multiPoint": {"enabled": enabled}}}])
+    running.reloader.reload()
+    running.add(pod("a", cpu=1))
+    file.write_text(PLUGIN.format("large"))
+    running.reloader.reload()
+    running.add(pod("b", cpu=1))
+    file.write_text("import nonsense_of_mine\n")
+    running.reloader.reload()
+    running.add(pod("c", cpu=1))
+
+    assert [running.node_of(name) for name in "abc"] == ["small", "large", "large"]
+    assert running.reloader.counts == {"accepted": 2, "refused": 1}
+    assert f"{file}:1: ModuleNotFoundError" in running.out.getvalue()
 
 
 def test_what_only_a_restart_can_change_stays_and_is_named(running: Running) -> None:

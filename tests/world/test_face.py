@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -82,6 +84,22 @@ def test_a_decision_has_its_tables() -> None:
         assert huge.message == ("0/4 nodes are available: 4 Insufficient cpu.")
         assert not huge
         assert [decision.attempt for decision in huge.history] == [1]
+
+
+def test_tables_become_data_frames_where_there_are_any(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = sp.Table("node", ["a", "b"], {"score": np.array([1, 2])})
+    frames = {name: ModuleType(name) for name in ("pandas", "polars")}
+    for name, module in frames.items():
+        module.DataFrame = lambda data, index=None: (data, index)  # type: ignore[attr-defined]
+        module.Index = lambda values, name: (name, values)  # type: ignore[attr-defined]
+        monkeypatch.setitem(sys.modules, name, module)
+    columns, index = table.to_pandas()
+    assert (list(columns["score"]), index) == ([1, 2], ("node", ["a", "b"]))
+    assert table.to_polars()[0]["node"] == ["a", "b"]
+    for name in frames:
+        monkeypatch.setitem(sys.modules, name, None)
+        with pytest.raises(InputError, match=f"{name} is not installed\n  hint: `pip install"):
+            getattr(table, f"to_{name}")()
 
 
 def test_history_tells_how_the_verdict_changed() -> None:

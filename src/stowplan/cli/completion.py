@@ -5,6 +5,8 @@ from __future__ import annotations
 import click
 from click.shell_completion import get_completion_class
 
+from stowplan.cli._output import say
+
 VARIABLE = "_STOWPLAN_COMPLETE"
 
 INSTALL = """\b
@@ -35,4 +37,5 @@ def completion(ctx: click.Context, shell: str) -> None:
     assert found is not None, f"click completes nothing for {shell}"
     complete = found(ctx.find_root().command, {}, "stowplan", VARIABLE)
     # Not `source()`: for bash that starts a shell, to look at its version.
-    click.echo(complete.source_template % complete.source_vars())
+    for line in (complete.source_template % complete.source_vars()).splitlines():
+        say(line)

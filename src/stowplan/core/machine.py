@@ -212,6 +212,8 @@ class Machine:
         elif isinstance(event, Stop):
             self.stopping = True
         elif isinstance(event, Reconfigure):
+            if event.registry is not None:
+                self.registry = event.registry
             self.reconfigure(event.config)
 
     @property

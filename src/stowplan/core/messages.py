@@ -5,6 +5,8 @@ All plain data: a list of events recorded anywhere can be replayed, and gives th
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from msgspec import Struct
 
 from stowplan.config import SchedulerConfig
@@ -50,6 +52,8 @@ class Reconfigure(Struct, frozen=True):
     """Take a new configuration into use, between two cycles."""
 
     config: SchedulerConfig
+    registry: Mapping[str, type] | None = None
+    """Plugins that were loaded again for it, by name; they are no data, and in no recording."""
 
 
 Event = (

@@ -14,6 +14,7 @@ from stowplan.config import (
     expand_all,
     profile_error,
 )
+from stowplan.core.plugin_answers import checked, place_in
 from stowplan.framework.handle import Handle
 from stowplan.framework.plugin import PluginSet, check_plugin, points_of
 from stowplan.framework.runtime import Framework
@@ -75,12 +76,13 @@ def _framework(
             args = default_args(name)
         try:
             check_plugin(registry[name])
-            plugin = made[name] = registry[name](args, handle)
+            plugin = made[name] = _made_of(registry[name])(args, handle)
             if hasattr(plugin, "events_to_register"):
                 # Asked again for the queue; a mistake in it is to be found before anything runs.
                 build_hint_map([plugin])
-        except Exception as cause:
-            problem = f'initializing plugin "{name}": {cause}'
+        except (Exception, SystemExit) as cause:
+            told = f"it wanted to exit ({cause})" if isinstance(cause, SystemExit) else str(cause)
+            problem = f'initializing plugin "{name}": {told}{place_in(cause, registry[name])}'
             raise profile_error(plugins.scheduler_name, problem) from cause
 
     def at(point: str) -> tuple[Any, ...]:
@@ -110,3 +112,8 @@ def _framework(
         percentage_of_nodes_to_score=profile.percentage_of_nodes_to_score,
         recorder=recorder,
     )
+
+
+def _made_of(plugin: type) -> type:
+    """A user's plugin may answer anything."""
+    return plugin if plugin in IN_TREE.values() else checked(plugin)

@@ -135,7 +135,7 @@ class NodeResourcesFit:
         self._resources = _resources(strategy)
         self._kept = handle.kept
         self._rooms = handle.shared(Rooms)
-        self._resources_as_devices = ResourceClasses(handle.objects)
+        self._resources_as_devices = handle.objects.derived(ResourceClasses)
 
     def signature(self, pod: PodInfo) -> Hashable:
         return self._ask(pod).signature

@@ -36,7 +36,7 @@ from stowplan.core.messages import (
     Stop,
     Tick,
 )
-from stowplan.core.profiles import check_config
+from stowplan.core.profiles import Registry, check_config
 from stowplan.objects.kinds import (
     CSI_DRIVER,
     CSI_NODE,
@@ -183,10 +183,14 @@ class Driver:
         self._active = active
         self.wake()
 
-    def reconfigure(self, config: SchedulerConfig) -> None:
-        """Take a new configuration into use before the next decision; raises if it is wrong."""
-        check_config(config, random=self._random, registry=self.machine.registry)
-        self._put(Reconfigure(config))
+    def reconfigure(self, config: SchedulerConfig, registry: Registry | None = None) -> None:
+        """Take a new configuration into use before the next decision; raises if it is wrong.
+
+        `registry` has the plugins that it is made of; None: as before.
+        """
+        known = self.machine.registry if registry is None else registry
+        check_config(config, random=self._random, registry=known)
+        self._put(Reconfigure(config, registry))
 
     @property
     def synced(self) -> bool:

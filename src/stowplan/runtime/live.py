@@ -222,7 +222,7 @@ class Live:
             abandon=scheduling.abort,
         )
         self._reloader = Reloader(
-            self._options.load, self._driver.reconfigure, self._config, self._log
+            self._options.load_all, self._driver.reconfigure, self._config, self._log
         )
         self._metrics.before_text.append(lambda: self._count(recorder))
         return replica

@@ -30,6 +30,8 @@ def load_registry(
     paths: Sequence[str] = (), installed: Iterable[EntryPoint] | None = None
 ) -> Registry:
     """All plugins by name: in-tree, installed, and those of `paths` (files or folders)."""
+    # Files may have come since the last time.
+    importlib.invalidate_caches()
     found: dict[str, type] = dict(IN_TREE)
     for point in entry_points(group=GROUP) if installed is None else installed:
         _add(found, _installed(point), f"entry point {point.value!r}")
@@ -53,7 +55,7 @@ def _add(found: dict[str, type], plugin: type, where: str) -> None:
 def _installed(point: EntryPoint) -> type:
     try:
         plugin = point.load()
-    except Exception as cause:
+    except (Exception, SystemExit) as cause:
         problem = f"entry point {point.name!r} in the group {GROUP!r} cannot be loaded"
         raise InputError(f"{problem}: {_told(cause)}", where=_place(cause, None)) from cause
     if not _is_plugin(plugin):
@@ -105,7 +107,7 @@ def _import(file: Path) -> ModuleType:
     sys.modules[package.__name__] = package
     try:
         return importlib.import_module(f"{package.__name__}.{file.stem}")
-    except Exception as cause:
+    except (Exception, SystemExit) as cause:
         raise InputError(_told(cause), where=_place(cause, file)) from cause
 
 
@@ -117,12 +119,12 @@ def _is_plugin(thing: object) -> bool:
     )
 
 
-def _told(cause: Exception) -> str:
+def _told(cause: BaseException) -> str:
     text = cause.msg if isinstance(cause, SyntaxError) else str(cause)
     return f"{type(cause).__name__}: {text}"
 
 
-def _place(cause: Exception, file: Path | None) -> str:
+def _place(cause: BaseException, file: Path | None) -> str:
     """Where it went wrong: in this file if it was there, else wherever it was."""
     if isinstance(cause, SyntaxError) and cause.filename:
         return f"{_shown(cause.filename, file)}:{cause.lineno}"

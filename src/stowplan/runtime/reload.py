@@ -1,5 +1,7 @@
 """A new configuration for a running scheduler: on SIGHUP, or when its file changes.
 
+The files of --plugin-path are read again with it, so that changed plugins take effect as well.
+
 A valid one takes effect between two cycles (`core.reconfiguring`); an invalid one is refused with
 its error, and the old one goes on.  What the process is built on (its connection, its lease)
 cannot change while it runs: those parts stay as they were, and the log says so.
@@ -14,7 +16,8 @@ from msgspec.structs import replace
 
 from stowplan.cluster.reflector import CallLater
 from stowplan.config import SchedulerConfig
-from stowplan.errors import ConfigError
+from stowplan.core.profiles import Registry
+from stowplan.errors import ConfigError, InputError
 from stowplan.runtime.log import Log
 
 LOOK_EVERY_S = 2.0
@@ -28,12 +31,12 @@ _Signature = tuple[int, int, int] | None
 class Reloader:
     def __init__(
         self,
-        load: Callable[[], SchedulerConfig],
-        apply: Callable[[SchedulerConfig], None],
+        load: Callable[[], tuple[SchedulerConfig, Registry]],
+        apply: Callable[[SchedulerConfig, Registry], None],
         current: SchedulerConfig,
         log: Log,
     ) -> None:
-        """`apply` raises ConfigError if the configuration cannot be used."""
+        """`apply` raises ConfigError if the configuration cannot be used with these plugins."""
         self._load = load
         self._apply = apply
         self._current = current
@@ -43,12 +46,12 @@ class Reloader:
 
     def reload(self) -> None:
         try:
-            config = self._load()
+            config, registry = self._load()
             kept = {name: getattr(self._current, name) for name in _FIXED}
             changed = [name for name in _FIXED if getattr(config, name) != kept[name]]
             config = replace(config, **kept)
-            self._apply(config)
-        except ConfigError as error:
+            self._apply(config, registry)
+        except (ConfigError, InputError) as error:
             self.counts["refused"] += 1
             self._log.error("The new configuration is refused; the old one goes on", error)
             return

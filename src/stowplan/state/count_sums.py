@@ -42,11 +42,11 @@ class SumQuery:
         """Per kind slot of the pod table, of the kinds with these serials."""
         self._serials: Serials = np.zeros(0, np.int64)
         self._counts: DomainCounts | None = None
-        self._seen = (-1, -1)
+        self._seen: tuple[object, ...] = ()
 
     def ask(self, table: NodeTable) -> DomainCounts:
         pods = table.pods
-        version = (table.version, pods.redefined)
+        version = (table.version, pods.redefined, table.label(self.topology_key))
         if self._counts is None or self._seen != version:
             self._catch_up(pods)
             column = CountColumn(NO_PODS, table.size, table.capacity, np.int64)

@@ -1,8 +1,8 @@
 """The node labels that somebody asked for, one `LabelColumn` each.
 
 A pod may name a thousand keys, of which nodes have a few dozen: keys that no node has share one
-column without values.  Of the others a bounded number is kept; one that was dropped is made again
-by one look at each node.
+column without values.  Of the others a bounded number is kept from one decision to the next; one
+that was dropped is made again by one look at each node.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ class LabelColumns:
         """How many nodes have each key."""
         self._absent = LabelColumn("", 0)
         """For every key that no node has."""
+        self.is_tidy = True
+        """Whether `trim` has nothing to do."""
         self.keys_version = 0
         """Grows when the first node gets a key, or the last one loses it."""
 
@@ -50,17 +52,15 @@ class LabelColumns:
     def find(self, key: str) -> LabelColumn | None:
         """The column, unless it has to be made."""
         column = self._columns.get(key)
-        if column is not None and not column.is_worn:
-            return column
-        return None if key in self._node_counts else self._absent
+        if column is None and key not in self._node_counts:
+            return self._absent
+        return column
 
     def make(
         self, key: str, labels: Iterable[Mapping[str, str] | None], size: int, capacity: int
     ) -> LabelColumn:
         """`labels` are those of each row, None where it holds no node."""
-        self._drop(key)
-        if len(self._columns) >= _LABELS_MAX:
-            self._drop(next(iter(self._columns)))
+        self.is_tidy = False
         column = self._columns[key] = LabelColumn(key, capacity)
         column.resize(size, capacity)
         for row, of_row in enumerate(labels):
@@ -74,10 +74,22 @@ class LabelColumns:
         """The labels of a row's node; None where it holds none."""
         if before == after:
             return
+        self.is_tidy = False
         if after is not None:
             for key, column in self._columns.items():
                 column.set(row, after.get(key))
         self._count(before or _NO_LABELS, after or _NO_LABELS)
+
+    def trim(self) -> None:
+        """Drop what is too much or worn.
+
+        Never while somebody decides: two who ask for a label in turn must get the same column.
+        """
+        for key in [key for key, column in self._columns.items() if column.is_worn]:
+            self._drop(key)
+        while len(self._columns) > _LABELS_MAX:
+            self._drop(next(iter(self._columns)))
+        self.is_tidy = True
 
     def resize(self, size: int, capacity: int) -> None:
         for column in (self._absent, *self._columns.values()):

@@ -319,6 +319,8 @@ class NodeTable:
                     dirty[row] = info
         for row, info in dirty.items():
             self._write_row(row, info)
+        if not self._labels.is_tidy:
+            self._labels.trim()
 
     def heal(self, cache: Cache) -> str:
         """See that no node is missing, and rebuild the table if one is.

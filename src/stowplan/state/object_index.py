@@ -7,7 +7,7 @@ from objects of that kind is still true, and `changed_since` what to look at aga
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import islice
 from typing import Any, TypeVar, cast
 
@@ -15,6 +15,7 @@ from stowplan.objects.base import KubeObject
 from stowplan.objects.kinds import KIND_BY_STRUCT, Kind
 
 Object = TypeVar("Object", bound=KubeObject)
+Derived = TypeVar("Derived")
 
 _LOG_MAX = 4096
 """Changed keys remembered per kind; who is further behind has to look at everything."""
@@ -29,6 +30,7 @@ class ObjectIndex:
         self._logs: dict[type[KubeObject], deque[str]] = {}
         self.change_count = 0
         """Grows with every change to any object."""
+        self._derived: dict[Callable[[ObjectIndex], Any], Any] = {}
 
     def fork(self) -> ObjectIndex:
         fork = ObjectIndex()
@@ -37,6 +39,16 @@ class ObjectIndex:
         fork._logs = {struct: log.copy() for struct, log in self._logs.items()}
         fork.change_count = self.change_count
         return fork
+
+    def derived(self, made_of_this: Callable[[ObjectIndex], Derived]) -> Derived:
+        """What all profiles share, however often they are configured: made for the first to ask.
+
+        A fork has none of it: there, nothing is under way.
+        """
+        found: Derived | None = self._derived.get(made_of_this)
+        if found is None:
+            found = self._derived[made_of_this] = made_of_this(self)
+        return found
 
     def put(self, obj: KubeObject) -> None:
         struct, key = type(obj), obj.key

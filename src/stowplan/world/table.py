@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -87,13 +86,19 @@ class Table:
 
     def to_pandas(self) -> Any:
         """A `pandas.DataFrame` with the row names as its index."""
-        pandas = _optional("pandas")
+        try:
+            import pandas
+        except ImportError:
+            raise _not_installed("pandas") from None
         index = pandas.Index(self.index, name=self.index_name)
         return pandas.DataFrame(self._data, index=index)
 
     def to_polars(self) -> Any:
         """A `polars.DataFrame`; the row names are its first column."""
-        polars = _optional("polars")
+        try:
+            import polars
+        except ImportError:
+            raise _not_installed("polars") from None
         columns = {name: _for_polars(values) for name, values in self._data.items()}
         return polars.DataFrame({self.index_name: self.index, **columns})
 
@@ -159,13 +164,9 @@ def _for_polars(values: NDArray[Any]) -> Any:
     return [list(cell) if isinstance(cell, tuple) else cell for cell in values.tolist()]
 
 
-def _optional(package: str) -> Any:
-    try:
-        return import_module(package)
-    except ImportError:
-        raise InputError(
-            f"{package} is not installed", hint=f"`pip install {package}`, or use `to_numpy()`"
-        ) from None
+def _not_installed(package: str) -> InputError:
+    hint = f"`pip install {package}`, or use `to_numpy()`"
+    return InputError(f"{package} is not installed", hint=hint)
 
 
 def text_column(values: Sequence[Any]) -> NDArray[Any]:

@@ -46,7 +46,7 @@ from stowplan.plugins.dynamic_resources.pod_claims import ClaimProblem, claims_o
 from stowplan.plugins.dynamic_resources.pools import Slices
 from stowplan.plugins.dynamic_resources.requests import AllocationError
 from stowplan.plugins.dynamic_resources.results import allocation_of
-from stowplan.plugins.dynamic_resources.scoring import score_of
+from stowplan.plugins.dynamic_resources.scoring import has_alternatives, score_of
 from stowplan.state.node_info import NodeInfo
 from stowplan.state.node_table import NodeTable
 from stowplan.state.pod_info import PodInfo
@@ -72,9 +72,9 @@ class DynamicResources:
 
     def __init__(self, args: Args | None, handle: Handle) -> None:
         self._handle = handle
-        self._claims = ClaimCache(handle.objects)
+        self._claims = handle.objects.derived(ClaimCache)
         self._classes = handle.objects.all(DeviceClass)
-        self._resources = ResourceClasses(handle.objects)
+        self._resources = handle.objects.derived(ResourceClasses)
         timeout = args.filter_timeout if args is not None else None
         binding_timeout = args.binding_timeout if args is not None else None
         timeouts_s = (
@@ -83,9 +83,10 @@ class DynamicResources:
         )
         self._filter = DeviceFilter(
             self._claims,
-            Slices(handle.objects),
+            handle.objects.derived(Slices),
             self._resources,
             self._classes,
+            handle.objects,
             handle.now,
             timeouts_s,
         )
@@ -227,21 +228,13 @@ class DynamicResources:
         self, cycle: Cycle, pod: PodInfo, nodes: NodeTable, rows: Rows | slice
     ) -> Verdict:
         attempt: Attempt = cycle.data[self.name]
-        infos = [nodes.infos[row] for row in _numbers(rows, nodes.size)]
-        why = np.zeros(len(infos), np.uint32)
-        for position, node in enumerate(infos):
-            if node is None:
-                continue
-            try:
-                reason = self._filter.on_node(attempt, pod, node)
-            except AllocationError as problem:
-                attempt.errors[node.name] = str(filter_failed(self.name, problem))
-            else:
-                if reason is not None:
-                    why[position] = 1 << REASONS.index(reason)
-        if attempt.errors:
-            raise filter_failed(self.name, _first_error(attempt))
-        return Verdict(REASONS, why, np.ones(len(infos), np.bool_))
+        numbers = list(_numbers(rows, nodes.size))
+        why, errors = self._filter.on_nodes(attempt, pod, nodes, numbers)
+        if errors:
+            failures = {node: filter_failed(self.name, text) for node, text in errors.items()}
+            attempt.errors = {node: str(failure) for node, failure in failures.items()}
+            raise next(iter(failures.values()))
+        return Verdict(REASONS, why, np.ones(len(why), np.bool_))
 
     # -- PostFilter -------------------------------------------------------------------------
 
@@ -301,7 +294,7 @@ class DynamicResources:
         self, cycle: Cycle, pod: PodInfo, nodes: NodeTable, rows: Rows | slice
     ) -> Scores | int:
         attempt: Attempt | None = cycle.data.get(self.name)
-        if attempt is None or not attempt.pending:
+        if attempt is None or not attempt.pending or not has_alternatives(attempt):
             return 0
         names = nodes.names
         scores = [score_of(attempt, names[row]) for row in _numbers(rows, nodes.size)]
@@ -319,7 +312,7 @@ class DynamicResources:
         if attempt is None or not attempt.needs_devices:
             return None
         pending = attempt.pending
-        found = attempt.nodes.get(node)
+        found = attempt.on(node)
         if found is None or found.choices is None:
             if all(attempt.claims[number].is_special for number in pending):
                 return None  # A device plugin serves it.
@@ -355,11 +348,6 @@ def _has_claims(pod: PodInfo) -> bool:
 
 def _numbers(rows: Rows | slice, size: int) -> Iterator[int]:
     return iter(range(*rows.indices(size)) if isinstance(rows, slice) else rows.tolist())
-
-
-def _first_error(attempt: Attempt) -> str:
-    text = next(iter(attempt.errors.values()))
-    return text.partition(" filter plugin: ")[2]
 
 
 def _is_only_for(claim: ResourceClaim, pod: Pod) -> bool:

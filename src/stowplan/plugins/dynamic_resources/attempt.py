@@ -15,8 +15,8 @@ import msgspec
 from stowplan.objects.devices import Allocation, ResourceClaim
 from stowplan.objects.node_selector import CompiledNodeSelector
 from stowplan.objects.pod import ContainerExtendedResourceRequest
-from stowplan.plugins.dynamic_resources.allocator import Choices
 from stowplan.plugins.dynamic_resources.extended_resources import SpecialClaim
+from stowplan.plugins.dynamic_resources.kept_searches import KeptSearch, OnNode
 from stowplan.plugins.dynamic_resources.requests import AllocationError, ClaimAsk
 
 
@@ -37,15 +37,6 @@ class OwnClaim:
 
 
 @dataclass(slots=True, eq=False)
-class OnNode:
-    """What was found on one node where the pod can run."""
-
-    choices: Choices | None
-    """Per claim that had no allocation, in their order; None where nothing had to be found."""
-    special: SpecialClaim | None = None
-
-
-@dataclass(slots=True, eq=False)
 class Attempt:
     claims: list[OwnClaim]
     pending: dict[int, str] = field(default_factory=dict)
@@ -54,7 +45,12 @@ class Attempt:
     """No node was found: what is noted of nodes from now on is what preemption tries."""
     unavailable: set[int] = field(default_factory=set)
     """Claims (by position) that keep the pod off some node for where they are allocated."""
+    kept: KeptSearch | None = None
+    """What was found for claims like these before; None where more than devices decides."""
     nodes: dict[str, OnNode] = field(default_factory=dict)
+    """Looked at one by one."""
+    on_rows: Mapping[str, OnNode] = field(default_factory=dict)
+    """Looked at all at once, from what is kept."""
     errors: dict[str, str] = field(default_factory=dict)
     """Node -> why it could not even be said whether the pod fits there."""
     special: dict[frozenset[str], tuple[SpecialClaim, ClaimAsk | AllocationError]] = field(
@@ -75,6 +71,9 @@ class Attempt:
             for number, own in enumerate(claims)
             if not own.is_allocated
         }
+
+    def on(self, node: str) -> OnNode | None:
+        return self.nodes.get(node) or self.on_rows.get(node)
 
     @property
     def needs_devices(self) -> bool:
@@ -99,7 +98,7 @@ class Attempt:
                 name: [f"{choice.ask.name}={choice.entry.name}" for choice in choices]
                 for name, choices in zip(names, found.choices, strict=True)
             }
-            for node, found in self.nodes.items()
+            for node, found in (*self.on_rows.items(), *self.nodes.items())
             if found.choices is not None
         }
 

@@ -7,7 +7,9 @@ kube-scheduler's `dynamicresources/dra_manager.go` and `allocateddevices.go`.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
+from itertools import islice
 
 from stowplan.objects.devices import AllocatedDevice, Allocation, ResourceClaim
 from stowplan.objects.pod import Pod
@@ -15,6 +17,8 @@ from stowplan.objects.quantity import parse_quantity
 from stowplan.plugins.dynamic_resources.device_entry import DeviceId
 from stowplan.plugins.dynamic_resources.extended_resources import is_special, is_special_claim_of
 from stowplan.state.object_index import ObjectIndex
+
+_LOG_MAX = 4096
 
 
 class HeldDevices:
@@ -28,15 +32,15 @@ class HeldDevices:
         self.consumed: dict[DeviceId, dict[str, int]] = {}
         """Device -> capacity -> nanos taken of it by those."""
         self.version = 0
-        """Grows with every change."""
-        self.changed: list[DeviceId] = []
-        """Devices in the order in which they changed; whoever follows them empties it."""
+        """Grows with every device that is taken or given back."""
+        self._log: deque[DeviceId] = deque(maxlen=_LOG_MAX)
 
     def add(self, allocation: Allocation, times: int = 1) -> None:
         """`times` is -1 to take it back."""
         for result in counted_results(allocation):
             device = (result.driver, result.pool, result.device)
-            self.changed.append(device)
+            self.version += 1
+            self._log.append(device)
             if result.share_id is None:
                 _count(self.dedicated, device, times)
                 continue
@@ -46,7 +50,11 @@ class HeldDevices:
                 consumed[name] = consumed.get(name, 0) + times * parse_quantity(quantity)
             if not self.shares.get(device):
                 del self.consumed[device]
-        self.version += 1
+
+    def changed_since(self, version: int) -> list[DeviceId] | None:
+        """Devices taken or given back after that; None when it is too long ago to say."""
+        count = self.version - version
+        return None if count > len(self._log) else list(islice(reversed(self._log), count))
 
     def is_used(self, device: DeviceId) -> bool:
         return device in self.dedicated or device in self.shares

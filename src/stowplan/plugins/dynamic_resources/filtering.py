@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+import numpy as np
+from numpy.typing import NDArray
+
 from stowplan.objects.devices import DeviceClass, ResourceClaim
 from stowplan.plugins._shared.device_classes import ResourceClasses, may_be_devices
 from stowplan.plugins.dynamic_resources.allocator import Choices, NodeSearch, TimedOut
-from stowplan.plugins.dynamic_resources.attempt import Attempt, OnNode, OwnClaim
+from stowplan.plugins.dynamic_resources.attempt import Attempt, OwnClaim
 from stowplan.plugins.dynamic_resources.binding_conditions import Readiness, readiness
 from stowplan.plugins.dynamic_resources.claim_cache import ClaimCache
 from stowplan.plugins.dynamic_resources.extended_resources import (
@@ -15,9 +18,12 @@ from stowplan.plugins.dynamic_resources.extended_resources import (
     SpecialClaim,
     special_claim_for,
 )
+from stowplan.plugins.dynamic_resources.kept_searches import UNKNOWN, KeptSearches, OnNode
 from stowplan.plugins.dynamic_resources.pools import Slices
 from stowplan.plugins.dynamic_resources.requests import AllocationError, ClaimAsk, read_claim
 from stowplan.state.node_info import NodeInfo
+from stowplan.state.node_table import NodeTable
+from stowplan.state.object_index import ObjectIndex
 from stowplan.state.pod_info import PodInfo
 
 CANNOT_ALLOCATE = "cannot allocate all claims"
@@ -40,6 +46,7 @@ class DeviceFilter:
         slices: Slices,
         resources: ResourceClasses,
         classes: Mapping[str, DeviceClass],
+        objects: ObjectIndex,
         now: Callable[[], float],
         timeouts_s: tuple[float, float],
     ) -> None:
@@ -50,6 +57,7 @@ class DeviceFilter:
         self._classes = classes
         self._now = now
         timeout_s, self._binding_timeout_s = timeouts_s
+        self._kept = KeptSearches(claims, slices, objects)
         self._steps_max = int(timeout_s * STEPS_PER_SECOND) if timeout_s else _UNLIMITED
 
     def begin(self, attempt: Attempt) -> None:
@@ -58,12 +66,48 @@ class DeviceFilter:
         for own in attempt.claims:
             if not own.is_allocated and not own.is_special:
                 own.asks = self._read(own.claim)
+        asks = [own.asks for own in attempt.claims]
+        if all(isinstance(it, ClaimAsk) for it in asks):
+            # Nothing but the devices of a node decides.
+            attempt.kept = self._kept.of([it for it in asks if isinstance(it, ClaimAsk)])
 
     def _read(self, claim: ResourceClaim) -> ClaimAsk | AllocationError:
         try:
             return read_claim(claim, self._classes)
         except AllocationError as problem:
             return problem
+
+    # -- all nodes --------------------------------------------------------------------------
+
+    def on_nodes(
+        self, attempt: Attempt, pod: PodInfo, nodes: NodeTable, rows: list[int]
+    ) -> tuple[NDArray[np.uint32], dict[str, str]]:
+        """Per row the bit of the reason against it, and the errors by node."""
+        kept, errors = attempt.kept, {}
+        if kept is None:
+            why = np.zeros(len(rows), np.uint32)
+            asked = list(range(len(rows)))
+        else:
+            why = kept.why(nodes)[rows]
+            asked = (why == UNKNOWN).nonzero()[0].tolist()
+        for position in asked:
+            row = rows[position]
+            node = nodes.infos[row]
+            why[position] = 0
+            if node is None:
+                continue
+            try:
+                reason = self.on_node(attempt, pod, node)
+            except AllocationError as problem:
+                errors[node.name] = str(problem)
+                continue
+            if reason is not None:
+                why[position] = 1 << REASONS.index(reason)
+            if kept is not None:
+                kept.note(row, int(why[position]), attempt.nodes.pop(node.name, None))
+        if kept is not None and not errors:
+            attempt.on_rows = kept.found_on(nodes, rows)
+        return why, errors
 
     # -- one node ---------------------------------------------------------------------------
 
@@ -115,7 +159,8 @@ class DeviceFilter:
                 raise asks
             assert asks is not None, "a claim without allocation was read"
             claims.append(asks)
-        search = NodeSearch(node, self._slices.pools(node), self._claims.held, self._steps_max)
+        pools = self._slices.pools(node)
+        search = NodeSearch(node, pools, self._claims.held, self._steps_max)
         try:
             choices = search.run(claims)
         except TimedOut:

@@ -54,6 +54,8 @@ class Slices:
         self._of_any: list[SliceEntry] = []
         """Those that are not of one node, or that hold counters."""
         self._of_pool: dict[PoolId, list[SliceEntry]] = {}
+        self._pools: dict[str, tuple[object, list[Pool]]] = {}
+        """Node -> the object that it was, and its pools."""
 
     @property
     def version(self) -> int:
@@ -69,7 +71,7 @@ class Slices:
             known = before.get(key)
             fresh = known is None or known.object is not thing
             self._entries[key] = SliceEntry(thing) if known is None or fresh else known
-        self._of_node, self._of_any, self._of_pool = {}, [], {}
+        self._of_node, self._of_any, self._of_pool, self._pools = {}, [], {}, {}
         for entry in self._entries.values():
             self._of_pool.setdefault(entry.id, []).append(entry)
             if entry.node_name and not entry.counter_sets:
@@ -79,6 +81,12 @@ class Slices:
 
     def pools(self, node: NodeInfo) -> list[Pool]:
         """What the node can have devices from, in the order in which they are tried."""
+        known = self._pools.get(node.name)
+        if known is None or known[0] is not node.node:
+            known = self._pools[node.name] = (node.node, self._find(node))
+        return known[1]
+
+    def _find(self, node: NodeInfo) -> list[Pool]:
         found: dict[PoolId, list[SliceEntry]] = {}
         for entry in (*self._of_node.get(node.name, ()), *self._of_any):
             if not entry.is_relevant(node):

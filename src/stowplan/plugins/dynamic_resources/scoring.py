@@ -14,9 +14,18 @@ from stowplan.plugins.dynamic_resources.attempt import Attempt
 _ALTERNATIVES_MAX = 8
 
 
+def has_alternatives(attempt: Attempt) -> bool:
+    """Whether any request of any claim has: else all nodes are alike."""
+    return any(
+        request.first_available
+        for own in attempt.claims
+        for request in own.claim.spec.devices.requests or ()
+    )
+
+
 def score_of(attempt: Attempt, node: str) -> int:
     """0 where nothing had to be allocated, even if a claim got its alternative before."""
-    found = attempt.nodes.get(node)
+    found = attempt.on(node)
     if found is None or found.choices is None:
         return 0
     score = 0
