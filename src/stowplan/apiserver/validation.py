@@ -85,7 +85,7 @@ _TOO_LONG = f"must be no more than {LABEL_LENGTH_MAX} bytes"
 
 TAINT_EFFECTS = frozenset({"NoSchedule", "PreferNoSchedule", "NoExecute"})
 _BOTH_WAYS = frozenset({"orphan", "foregroundDeletion"})
-_STANDARD_FINALIZERS = frozenset({"kubernetes", *_BOTH_WAYS})
+STANDARD_FINALIZERS = frozenset({"kubernetes", *_BOTH_WAYS})
 WORKLOADS: frozenset[type[KubeObject]] = frozenset(
     {ReplicaSet, StatefulSet, Deployment, DaemonSet, Job}
 )
@@ -138,6 +138,12 @@ def validate_meta(kind: Kind, meta: ObjectMeta) -> list[Problem]:
     name, labels = meta.name, meta.labels
     if len(name) > LABEL_LENGTH_MAX or kind.name in _NAME_RULES or not _is_subdomain(name):
         problems += _name(kind, name)
+    if meta.generate_name:
+        # What is added to it may follow a dash.
+        base = f"{meta.generate_name[:-1]}a" if meta.generate_name[-1] == "-" else ""
+        if problem := _NAME_RULES.get(kind.name, subdomain_problem)(base or meta.generate_name):
+            field = "metadata.generateName"
+            problems.insert(0, invalid(field, meta.generate_name, problem))
     if labels:
         problems += _labels(labels, "metadata.labels")
     if meta.generation < 0:
@@ -171,7 +177,7 @@ def _finalizers(kind: Kind, finalizers: list[str]) -> Iterator[Problem]:
         text = "finalizer orphan and foregroundDeletion cannot be both set"
         yield invalid(field, finalizers, text)
     for n, item in enumerate(finalizers):
-        if "/" not in item and item not in _STANDARD_FINALIZERS:
+        if "/" not in item and item not in STANDARD_FINALIZERS:
             text = "name is neither a standard finalizer name nor is it fully qualified"
             yield invalid(f"{field}[{n}]", item, text)
 

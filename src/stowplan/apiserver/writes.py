@@ -47,12 +47,11 @@ from stowplan.apiserver.pod_update import validate_pod_update
 from stowplan.apiserver.pod_validation import validate_spec, validate_template
 from stowplan.apiserver.pod_writes import merge_status, status_patch
 from stowplan.apiserver.retention import EventRetention
-from stowplan.apiserver.rules import validate_data, validate_immutable, validate_status
+from stowplan.apiserver.rules import TEMPLATED, validate_data, validate_immutable, validate_status
 from stowplan.apiserver.services import with_addresses
 from stowplan.apiserver.updates import merge_update
 from stowplan.apiserver.validation import (
     VALIDATED,
-    WORKLOADS,
     validate_finalizers,
     validate_meta,
     validate_object,
@@ -334,7 +333,7 @@ class Writer:
         new, rest = self._split(kind, with_defaults(kind, data))
         new = self._default(new)
         result = view(kind, new, rest)
-        if is_patch and (problems := changed_identity(body, current)):
+        if problems := changed_identity(body, current):
             raise answers.InvalidObject(kind, old.name, problems)
         if result == current:
             return old
@@ -548,7 +547,7 @@ def one_by_one(
 
 def _object_problems(kind: Kind, thing: KubeObject) -> list[answers.Problem]:
     problems = validate_object(kind, thing)
-    if kind.struct in WORKLOADS:
+    if kind.name in TEMPLATED:
         problems += validate_template(getattr(thing, "spec", WorkloadSpec()).template)
     return problems
 
