@@ -36,8 +36,15 @@ _TEXT_FIELDS = {
 }
 
 
-def status_patch(pod: Pod, request: Patch) -> dict[str, Any] | None:
-    """What a strategic patch of the status says; None if it says more, or is of another type."""
+Merged = dict[int, tuple[PodStatus, dict[str, Any], PodStatus]]
+"""What patches of one call made of which status: by the id of the status before."""
+
+
+def patched_status(pod: Pod, request: Patch, merged: Merged) -> PodStatus | None:
+    """The status after a strategic patch of it alone; None for any other patch.
+
+    Pods that had one status and are told the same go on to have one.
+    """
     if request.subresource != "status" or request.patch_type != "strategic":
         return None
     body = request.body
@@ -46,12 +53,19 @@ def status_patch(pod: Pod, request: Patch) -> dict[str, Any] | None:
     # It may name this very pod, and changes nothing of its metadata.
     if "metadata" in body and body["metadata"] != {"uid": pod.metadata.uid}:
         return None
-    patch = body.get("status")
-    return patch if isinstance(patch, dict) else None
+    patch, before = body.get("status"), pod.status
+    if not isinstance(patch, dict):
+        return None
+    known = merged.get(id(before))
+    if known is not None and known[1] == patch:
+        return known[2]
+    after = _merge(before, patch)
+    if after is not None:
+        merged[id(before)] = before, patch, after
+    return after
 
 
-def merge_status(status: PodStatus, patch: dict[str, Any]) -> PodStatus | None:
-    """The status after the patch, or None when the patch is of another kind."""
+def _merge(status: PodStatus, patch: dict[str, Any]) -> PodStatus | None:
     changes: dict[str, Any] = {}
     for key, value in patch.items():
         field = _TEXT_FIELDS.get(key)

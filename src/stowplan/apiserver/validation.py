@@ -53,6 +53,7 @@ _is_label = re.compile(_LABEL).fullmatch
 # The same as `_SUBDOMAIN_RULE` says, so that a good name is read once from left to right.
 _PART = "[a-z0-9][-a-z0-9]*+(?<!-)"
 _is_subdomain = re.compile(rf"{_PART}(?:\.{_PART})*+").fullmatch
+_is_short_subdomain = re.compile(rf"(?=.{{1,63}}\Z){_PART}(?:\.{_PART})*+").fullmatch
 
 _LABEL_RULE = (
     "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and "
@@ -86,11 +87,10 @@ def subdomain_problem(name: str) -> str:
 def validate_meta(kind: Kind, meta: ObjectMeta) -> list[Problem]:
     """Name and labels; cheap for the good case, which is nearly all of them."""
     problems: list[Problem] = []
-    name, labels = meta.name, meta.labels
-    if len(name) > LABEL_LENGTH_MAX or kind is NAMESPACE or not _is_subdomain(name):
-        problems += _name(kind, name)
-    if labels:
-        problems += _labels(labels, "metadata.labels")
+    if kind is NAMESPACE or not _is_short_subdomain(meta.name):
+        problems += _name(kind, meta.name)
+    if meta.labels:
+        problems += _labels(meta.labels, "metadata.labels")
     if meta.owner_references:
         problems += _owners(meta.owner_references)
     return problems

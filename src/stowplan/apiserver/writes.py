@@ -32,17 +32,14 @@ from stowplan.apiserver.defaults import (
     qos_class,
 )
 from stowplan.apiserver.deletion import may_go, plan_deletion
-from stowplan.apiserver.event_writes import create_events
-from stowplan.apiserver.evictions import delete_pods, patch_statuses
 from stowplan.apiserver.garbage import FOREGROUND, Garbage
 from stowplan.apiserver.identity import GENERATED_NAME_BASE_MAX, Identity
-from stowplan.apiserver.ledger import NOBODY, Ledger, Table
+from stowplan.apiserver.ledger import NOBODY, SAME_REST, Ledger, Table
 from stowplan.apiserver.owners import Ref
 from stowplan.apiserver.patch import apply_patch
-from stowplan.apiserver.pod_creations import create_pods
 from stowplan.apiserver.pod_update import validate_pod_update
 from stowplan.apiserver.pod_validation import validate_spec, validate_template
-from stowplan.apiserver.pod_writes import merge_status, status_patch
+from stowplan.apiserver.pod_writes import Merged, patched_status
 from stowplan.apiserver.retention import EventRetention
 from stowplan.apiserver.served import with_defaults
 from stowplan.apiserver.updates import merge_update
@@ -61,6 +58,7 @@ from stowplan.errors import ApiError, BadRequest
 from stowplan.objects.api import Create, Delete, Patch, Update
 from stowplan.objects.base import KubeObject, ObjectMeta
 from stowplan.objects.codec import join, split
+from stowplan.objects.coordination import Event
 from stowplan.objects.kinds import EVENT, JOB, KIND_BY_STRUCT, NAMESPACE, Kind
 from stowplan.objects.pod import Pod
 from stowplan.objects.workloads import (
@@ -78,6 +76,16 @@ from stowplan.objects.workloads import (
 )
 
 NAME_ATTEMPTS_MAX = 8
+
+_Way = tuple[
+    type[KubeObject],
+    Table,
+    int,
+    Callable[[Kind, Any, ObjectMeta], KubeObject],
+    Callable[[ObjectMeta], None] | None,
+]
+"""How objects of a kind are made: its struct and table, the generation to begin with, what makes
+the object as it is stored out of what was sent, and what is to be done afterwards."""
 
 _WITH_GENERATION = frozenset(
     {
@@ -112,10 +120,11 @@ class Writer:
         self._admission = Admission(self)
         self.binder = Binder(ledger, identity, self._admission)
         self._garbage = Garbage(ledger, self)
-        self._events = EventRetention()
+        self._events = EventRetention(identity.now_s, self._expire)
         self._rests = SharedRests()
         self._pods = ledger.tables[Pod]
         self._namespaces = ledger.tables[Namespace].objects[""]
+        self._ways = {struct: self._way(table) for struct, table in ledger.tables.items()}
 
     def fork(self, clock: Clock) -> Writer:
         """One that goes on from here, on a fork of the ledger."""
@@ -124,8 +133,9 @@ class Writer:
         other._admission = self._admission.fork(other)
         other.binder = Binder(ledger, identity, other._admission)
         other._garbage = self._garbage.fork(ledger, other)
-        other._events = self._events.fork()
+        other._events = self._events.fork(identity.now_s, other._expire)
         other._rests = self._rests.fork()
+        other._ways = {struct: other._way(table) for struct, table in ledger.tables.items()}
         return other
 
     # What admission asks.
@@ -144,62 +154,69 @@ class Writer:
 
     # Create.
 
-    def create(self, request: Create) -> KubeObject:
-        return self._create(request, self._identity.now())
-
-    def create_all(self, requests: Sequence[Create]) -> Sequence[Answer]:
+    def create(self, requests: Sequence[Create]) -> Sequence[Answer]:
         """For each of them the new object, or why there is none."""
-        common = requests, self.ledger, self._identity, self._namespaces
-        new = create_pods(*common, self._admission) or create_events(*common, self._events)
-        if new is not None:
-            return new
-        return one_by_one(partial(self._create, now=self._identity.now()), requests)
+        if self._create_namespaces:
+            self._make_namespaces(requests)
+        ledger, now, uid = self.ledger, self._identity.now(), self._identity.uid
+        told: list[Answer] = []
+        kind = home = None
+        for request in requests:
+            thing, namespace, rest = request.body, request.namespace, None
+            if request.kind is not kind:
+                kind, home = request.kind, None
+                struct, table, generation, prepare, after = self._ways[kind.struct]
+            try:
+                if not isinstance(thing, struct) or kind is JOB:
+                    thing, rest = self._from_data(kind, thing)
+                meta = thing.metadata
+                own = meta.namespace
+                if namespace != home or (own and own != home):
+                    home = namespace = self._namespace(kind, namespace, meta)
+                if meta.resource_version:
+                    raise BadRequest("resourceVersion should not be set on objects to be created")
+                name, names = meta.name, table.objects.get(namespace, NOBODY)
+                if not name:
+                    name = self._generate_name(kind, names, meta.generate_name)
+                elif name in names:
+                    raise answers.already_exists(kind, name)
+                version = f"{ledger.version + 1}"
+                meta = replace(
+                    meta,
+                    name=name,
+                    namespace=namespace,
+                    uid=uid(version),
+                    resource_version=version,
+                    generation=generation,
+                    creation_timestamp=now,
+                    deletion_timestamp=None,
+                    deletion_grace_period_seconds=None,
+                )
+                if problems := validate_meta(kind, meta):
+                    raise answers.InvalidObject(kind, name, problems)
+                new = prepare(kind, thing, meta)
+            except ApiError as error:
+                told.append(error)
+                continue
+            ledger.add(table, new, rest)
+            told.append(new)
+            if after is not None:
+                after(meta)
+        return told
 
-    def _create(self, request: Create, now: str) -> KubeObject:
-        kind, thing, rest = request.kind, request.body, None
-        struct, ledger = kind.struct, self.ledger
-        if self._create_namespaces and kind.namespaced:
-            self._make_namespace(request.namespace)
-        if not isinstance(thing, struct) or kind is JOB:
-            thing, rest = self._from_data(kind, thing)
-        version = ledger.next_version()
-        meta = thing.metadata
-        if meta.resource_version:
-            raise BadRequest("resourceVersion should not be set on objects to be created")
-        namespace = self._namespace(kind, request.namespace, meta) if kind.namespaced else ""
-        name, table = meta.name, ledger.tables[struct]
-        names = table.objects.get(namespace, NOBODY)
-        if not name:
-            name = self._generate_name(kind, names, meta.generate_name)
-        elif name in names:
-            raise answers.already_exists(kind, name)
-        if meta.deletion_timestamp is not None or meta.deletion_grace_period_seconds is not None:
-            meta = replace(meta, deletion_timestamp=None, deletion_grace_period_seconds=None)
-        meta = replace(
-            meta,
-            name=name,
-            namespace=namespace,
-            uid=self._identity.uid(version),
-            resource_version=version,
-            generation=1 if struct in _WITH_GENERATION else 0,
-            creation_timestamp=now,
-        )
-        if problems := validate_meta(kind, meta):
-            raise answers.InvalidObject(kind, name, problems)
-        new: KubeObject
-        if isinstance(thing, Pod):
-            new = self._admission.admit_pod(thing.spec, meta)
-        else:
-            new = replace(thing, api_version=kind.api_version, kind=kind.name, metadata=meta)
-            if struct in _PREPARED:
-                new = self._prepare(kind, new)
-        ledger.write(table, "ADDED", None, new, rest)
-        if kind is EVENT:
-            for old in self._events.keep(meta, self._identity.now_s()):
-                self._expire(old)
+    def _way(self, table: Table) -> _Way:
+        struct = table.kind.struct
+        after: Callable[[ObjectMeta], None] | None = None
+        if struct is Event:
+            after = self._events.keep
         elif struct in _CLASSES:
-            self._admission.forget()
-        return new
+            after = self._forget_specs
+        prepare: Callable[[Kind, Any, ObjectMeta], KubeObject] = _as_sent
+        if struct is Pod:
+            prepare = self._admission.admit_pod
+        elif struct in _PREPARED:
+            prepare = self._prepare
+        return struct, table, 1 if struct in _WITH_GENERATION else 0, prepare, after
 
     def _from_data(self, kind: Kind, body: Any) -> tuple[KubeObject, Rest]:
         if isinstance(body, kind.struct):
@@ -213,15 +230,18 @@ class Writer:
         thing, rest = self._split(kind, with_defaults(kind, data))
         return thing, self._rests.of(rest)
 
-    def _prepare(self, kind: Kind, new: KubeObject) -> KubeObject:
-        """The object, of any kind but Pod, as it will be stored."""
-        new = self._admission.admit_object(kind, default_object(new, creating=True))
+    def _prepare(self, kind: Kind, thing: KubeObject, meta: ObjectMeta) -> KubeObject:
+        """An object of a kind that has defaults, rules or admission, as it will be stored."""
+        new = default_object(_as_sent(kind, thing, meta), creating=True)
+        new = self._admission.admit_object(kind, new)
         if problems := _object_problems(kind, new):
             raise answers.InvalidObject(kind, new.name, problems)
         return new
 
     def _namespace(self, kind: Kind, namespace: str, meta: ObjectMeta) -> str:
         """The namespace of a new object, which must exist and stay."""
+        if not kind.namespaced:
+            return ""
         own = meta.namespace
         if own and own != namespace:
             if namespace:
@@ -244,22 +264,29 @@ class Writer:
             )
         return namespace
 
-    def _make_namespace(self, name: str) -> None:
-        if name and name not in self._namespaces:
-            self.create(Create(NAMESPACE, "", Namespace(metadata=ObjectMeta(name=name))))
+    def _make_namespaces(self, requests: Sequence[Create]) -> None:
+        """See that the namespaces of new objects are there."""
+        wanted = {request.namespace: None for request in requests if request.kind.namespaced}
+        missing = [name for name in wanted if name and name not in self._namespaces]
+        if missing:
+            new = (Namespace(metadata=ObjectMeta(name=name)) for name in missing)
+            self.create([Create(NAMESPACE, "", thing) for thing in new])
 
     def _generate_name(self, kind: Kind, names: Mapping[str, KubeObject], base: str) -> str:
         if not base:
             return ""
-        number = self.ledger.version + 1
+        number, suffix = self.ledger.version + 1, self._identity.suffix
+        name = base[:GENERATED_NAME_BASE_MAX] + suffix(number)
         last = number + NAME_ATTEMPTS_MAX
-        while True:
-            name = base[:GENERATED_NAME_BASE_MAX] + self._identity.suffix(number)
-            if name not in names:
-                return name
+        while name in names:
             number += 1
             if number == last:
                 raise answers.already_exists(kind, name)
+            name = base[:GENERATED_NAME_BASE_MAX] + suffix(number)
+        return name
+
+    def _forget_specs(self, new: ObjectMeta) -> None:
+        self._admission.forget()
 
     def _expire(self, event: ObjectMeta) -> None:
         table = self.ledger.tables[EVENT.struct]
@@ -269,35 +296,33 @@ class Writer:
 
     # Update and patch.
 
-    def update(self, request: Update) -> KubeObject:
+    def update(self, requests: Sequence[Update]) -> Sequence[Answer]:
+        """For each of them the object as it is then, or why it was not changed."""
+        return one_by_one(self._update, requests)
+
+    def _update(self, request: Update) -> KubeObject:
         table, old = self._require(request.kind, request.namespace, request.name)
         current = view(table.kind, old, table.rest(old.namespace, old.name))
         return self._replace(table, old, current, request.body, request.subresource)
 
-    def patch(self, request: Patch) -> KubeObject:
+    def patch(self, requests: Sequence[Patch]) -> Sequence[Answer]:
+        """For each of them the object as it is then, or why it was not changed."""
+        return one_by_one(partial(self._patch, {}), requests)
+
+    def _patch(self, merged: Merged, request: Patch) -> KubeObject:
         table, old = self._require(request.kind, request.namespace, request.name)
         if isinstance(old, Pod):
-            patch = status_patch(old, request)
-            status = None if patch is None else merge_status(old.status, patch)
+            status = patched_status(old, request, merged)
             if status is not None:
-                return self._write_status(old, status)
+                if status == old.status:
+                    return old
+                meta = replace(old.metadata, resource_version=self.ledger.next_version())
+                new = replace(old, metadata=meta, status=status)
+                self.ledger.modify(table, old, new)
+                return new
         current = view(table.kind, old, table.rest(old.namespace, old.name))
         body = apply_patch(request.patch_type, table.kind.name, current, request.body)
         return self._replace(table, old, current, body, request.subresource)
-
-    def patch_all(self, requests: Sequence[Patch]) -> Sequence[Answer]:
-        """For each of them the object as it is then, or why it was not patched."""
-        pods = patch_statuses(requests, self.ledger)
-        return one_by_one(self.patch, requests) if pods is None else pods
-
-    def _write_status(self, old: Pod, status: Any) -> Pod:
-        if status == old.status:
-            return old
-        meta = replace(old.metadata, resource_version=self.ledger.next_version())
-        new = replace(old, metadata=meta, status=status)
-        rest = self._pods.rest(meta.namespace, meta.name)
-        self.ledger.write(self._pods, "MODIFIED", old, new, rest)
-        return new
 
     def _replace(
         self,
@@ -362,7 +387,7 @@ class Writer:
         """Commit a change; an object that was only waiting for it goes."""
         if may_go(new.metadata):
             return self._remove(table, old, new.metadata, rest)
-        self.ledger.write(table, "MODIFIED", old, new, rest)
+        self.ledger.modify(table, old, new, rest)
         if table.kind.struct in _CLASSES:
             self._admission.forget()
         return new
@@ -375,8 +400,16 @@ class Writer:
 
     # Delete.
 
-    def delete(self, request: Delete, propagation: str = "Background") -> KubeObject:
-        """`propagation` is Background, Foreground or Orphan: what happens to dependants."""
+    def delete(
+        self, requests: Sequence[Delete], propagation: str = "Background"
+    ) -> Sequence[Answer]:
+        """For each of them the last state of the object, or why it was not deleted.
+
+        `propagation` is Background, Foreground or Orphan: what happens to dependants.
+        """
+        return one_by_one(partial(self._delete_one, propagation=propagation), requests)
+
+    def _delete_one(self, request: Delete, propagation: str) -> KubeObject:
         kind = request.kind
         table, old = self._require(kind, request.namespace, request.name)
         uid = old.metadata.uid
@@ -397,11 +430,6 @@ class Writer:
             return answer
         return self._delete(table, old, request.grace_period_seconds)
 
-    def delete_all(self, requests: Sequence[Delete]) -> Sequence[Answer]:
-        """For each of them the last state of the object, or why it was not deleted."""
-        pods = delete_pods(requests, self.ledger, self._garbage, self._identity.now_s())
-        return one_by_one(self.delete, requests) if pods is None else pods
-
     def _delete(self, table: Table, old: KubeObject, grace_s: int | None) -> KubeObject:
         meta, gone = plan_deletion(old, grace_s, self._identity.now_s())
         if gone:
@@ -409,21 +437,18 @@ class Writer:
         if meta is old.metadata:
             return old
         new = replace(old, metadata=replace(meta, resource_version=self.ledger.next_version()))
-        rest = table.rest(new.metadata.namespace, new.metadata.name)
-        self.ledger.write(table, "MODIFIED", old, new, rest)
+        self.ledger.modify(table, old, new)
         return new
 
     def _remove(
-        self, table: Table, old: KubeObject, meta: ObjectMeta, rest: Rest = None
+        self, table: Table, old: KubeObject, meta: ObjectMeta, rest: Rest = SAME_REST
     ) -> KubeObject:
         version = self.ledger.next_version()
         final = replace(old, metadata=replace(meta, resource_version=version))
-        if rest is None:
-            rest = table.rest(meta.namespace, meta.name)
-        self.ledger.write(table, "DELETED", old, final, rest)
+        self.ledger.remove(table, old, final, rest)
         if table.kind.struct in _CLASSES:
             self._admission.forget()
-        self._garbage.after_removal(final)
+        self._garbage.after_removal(final.metadata)
         return final
 
     def _delete_namespace(self, old: KubeObject) -> KubeObject:
@@ -437,8 +462,7 @@ class Writer:
                 deletion_timestamp=self._identity.now(),
             )
             new = replace(old, metadata=marked)
-            table = self.ledger.tables[Namespace]
-            self.ledger.write(table, "MODIFIED", old, new, table.rest("", meta.name))
+            self.ledger.modify(self.ledger.tables[Namespace], old, new)
             old = new
         self._garbage.begin_namespace(meta.name)
         return self._namespaces.get(meta.name) or old
@@ -469,10 +493,8 @@ class Writer:
 
     def resume(self) -> None:
         """Take up what the last process with this journal left undone."""
-        now_s = self._identity.now_s()
         for thing in [*self.ledger.tables[EVENT.struct].every()]:
-            for old in self._events.keep(thing.metadata, now_s):
-                self._expire(old)
+            self._events.keep(thing.metadata)
         self._garbage.collect()
 
     # Objects as they are.
@@ -496,7 +518,10 @@ class Writer:
         )
         old = table.find(namespace, meta.name)
         new = replace(thing, api_version=kind.api_version, kind=kind.name, metadata=meta)
-        self.ledger.write(table, "ADDED" if old is None else "MODIFIED", old, new, rest)
+        if old is None:
+            self.ledger.add(table, new, rest)
+        else:
+            self.ledger.modify(table, old, new, rest)
         if kind.struct in _CLASSES:
             self._admission.forget()
         return new
@@ -520,6 +545,10 @@ def one_by_one(
         except ApiError as error:
             told.append(error)
     return told
+
+
+def _as_sent(kind: Kind, thing: KubeObject, meta: ObjectMeta) -> KubeObject:
+    return replace(thing, api_version=kind.api_version, kind=kind.name, metadata=meta)
 
 
 def _object_problems(kind: Kind, thing: KubeObject) -> list[answers.Problem]:

@@ -97,6 +97,8 @@ class EventRecorder:
         self._flushing = False
         self._sweep_planned = False
         self._in_flight_max = IN_FLIGHT_MAX
+        self._answered_at_once = False
+        """By a cluster in this process: nothing is in flight, and lists may be long."""
         self.dropped = 0
         self.on_empty: Callable[[], None] | None = None
         """Told whenever the last event has been sent."""
@@ -134,10 +136,14 @@ class EventRecorder:
         self._flushing = True
         try:
             while (self._again or self._queue) and self._in_flight < self._in_flight_max:
-                calls = self._next_calls(self._in_flight_max - self._in_flight)
+                before = self._in_flight
+                calls = self._next_calls(
+                    QUEUE_MAX if self._answered_at_once else self._in_flight_max - before
+                )
                 if calls:
                     self._in_flight += len(calls)
                     self._cluster.call([*map(_request, calls)], partial(self._done, calls))
+                    self._answered_at_once = self._in_flight == before
         finally:
             self._flushing = False
 
@@ -146,6 +152,11 @@ class EventRecorder:
         calls = [again.popleft() for _ in range(min(room, len(again)))]
         events = [queue.popleft() for _ in range(min(room - len(calls), len(queue)))]
         calls += filter(None, starmap(self._next_call, events))
+        while len(self._series) > SERIES_MAX:
+            self._series.popitem(last=False)
+        if self._series and not self._sweep_planned:
+            self._sweep_planned = True
+            self._call_later(SERIES_IDLE_S, self._sweep)
         return calls
 
     def _next_call(self, event: RecordEvent, at_s: float) -> _Call | None:
@@ -162,23 +173,17 @@ class EventRecorder:
         # Nanoseconds name the event upstream; a serial keeps two of one moment apart.
         name = f"{metadata.name}.{int(at_s * 1e9) + next(self._serials):x}"
         known[key] = series = _Series(metadata.namespace or "default", name, at_s, at_s, at_s)
-        if len(known) > SERIES_MAX:
-            known.popitem(last=False)
-        if not self._sweep_planned:
-            self._sweep_planned = True
-            self._call_later(SERIES_IDLE_S, self._sweep)
         return event, key, self._creation(event, series), 1
 
-    def _creation(self, event: RecordEvent, series: _Series) -> Create:
+    def _creation(
+        self, event: RecordEvent, series: _Series, repeated: EventSeries | None = None
+    ) -> Create:
         related, controller, begun_s = event.related, event.controller, series.begun_s
         if begun_s != self._written_s:
             self._written_s, self._written = begun_s, format_micro_time(begun_s)
         instance = self._instances.get(controller)
         if instance is None:
             instance = self._instances[controller] = f"{controller}-{self._instance}"
-        repeated = None
-        if series.count > 1:
-            repeated = EventSeries(series.count, format_micro_time(series.last_s))
         body = Event(
             api_version="events.k8s.io/v1",
             kind="Event",
@@ -249,7 +254,8 @@ class EventRecorder:
             pass  # An earlier try made it, whose answer was lost.
         elif isinstance(error, NotFound) and isinstance(request, Patch) and event and series:
             # It is gone, for its hour was over: it is made anew, and says how many there were.
-            self._again.append((event, key, self._creation(event, series), tries))
+            repeated = EventSeries(series.count, format_micro_time(series.last_s))
+            self._again.append((event, key, self._creation(event, series, repeated), tries))
         else:
             self._give_up(key, error)
 
