@@ -78,7 +78,7 @@ $(VENV)/.requirements: requirements/dev.txt
 		echo "  hint: install it; on Debian and Ubuntu: apt install python3-venv"; exit 1; } >&2
 	@echo "setup 1/3: making $(VENV) with $$($(PYTHON) -V)"
 	@$(PYTHON) -m venv $(VENV)
-	@echo "setup 2/3: installing the locked dependencies (once; about a minute)"
+	@echo "setup 2/3: installing the locked dependencies (once; one to four minutes)"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
 	@touch $@
 

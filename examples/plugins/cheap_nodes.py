@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from stowplan.framework import MAX_NODE_SCORE, Cycle, Handle, NodeInfo, PodInfo
+from stowplan.plugin import MAX_NODE_SCORE, Cycle, Handle, NodeInfo, PodInfo
 
 PRICE = "example.com/price"
 

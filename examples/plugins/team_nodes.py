@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from stowplan.framework import Cycle, Handle, NodeInfo, PodInfo, Status, unresolvable
+from stowplan.plugin import Cycle, Handle, NodeInfo, PodInfo, Status, unresolvable
 
 TEAM = "example.com/team"
 OTHER_TEAM = "node(s) belonged to another team"

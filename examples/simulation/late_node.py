@@ -8,47 +8,33 @@ python examples/simulation/late_node.py
 
 from __future__ import annotations
 
-from typing import Any
-
-from stowplan.apiserver.store import Store
-from stowplan.clock import VirtualClock
-from stowplan.objects.api import Create
-from stowplan.objects.kinds import NODE, POD
-from stowplan.embedded import connect_scheduler
+import stowplan as sp
 
 
-def node(name: str) -> dict[str, Any]:
-    room = {"cpu": "4", "memory": "8Gi", "pods": "110"}
-    return {"metadata": {"name": name}, "status": {"allocatable": room}}
-
-
-def pod(name: str) -> dict[str, Any]:
+def pod(name: str) -> dict[str, object]:
     requests = {"cpu": "1", "memory": "1Gi"}
     container = {"name": "main", "image": "app", "resources": {"requests": requests}}
-    return {"metadata": {"name": name}, "spec": {"containers": [container]}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name},
+        "spec": {"containers": [container]},
+    }
 
 
-clock = VirtualClock()
-store = Store(clock)
-scheduler = connect_scheduler(store, clock, clock.at, seed=1)
-scheduler.start()
+def show(cluster: sp.Cluster) -> None:
+    bound, pending = cluster.pods(pending=False), cluster.pods(pending=True)
+    print(f"after {cluster.now:g} s: {len(bound)} bound, {len(pending)} pending")
+    for key in pending.keys:
+        print(f"  {key}: {cluster.decision(key).message}")
 
 
-def show() -> None:
-    pods = scheduler.machine.pods.values()
-    pending = [pod.key for pod in pods if not pod.node_name]
-    print(f"after {clock.now():g} s: {len(pods) - len(pending)} bound, {len(pending)} pending")
-    for key in pending:
-        decision = scheduler.machine.decision_of(key)
-        print(f"  {key}: {decision.message if decision else 'not tried yet'}")
-
-
-store.execute(Create(NODE, "", node("early")))
-for number in range(6):
-    store.execute(Create(POD, "default", pod(f"p{number}")))
-clock.run(until_s=1)
-show()
-clock.run(until_s=60)
-store.execute(Create(NODE, "", node("late")))
-clock.run(until_s=61)
-show()
+with sp.Cluster(seed=1) as cluster:
+    cluster.add_nodes(1, cpu="4", memory="8Gi", prefix="early")
+    cluster.apply([pod(f"p{number}") for number in range(6)])
+    cluster.run(seconds=1)
+    show(cluster)
+    cluster.run(seconds=59)
+    cluster.add_nodes(1, cpu="4", memory="8Gi", prefix="late")
+    cluster.run(seconds=1)
+    show(cluster)

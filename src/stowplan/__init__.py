@@ -11,13 +11,36 @@ from typing import Any
 
 from stowplan._version import __version__
 
-_HOMES = {"Decision": "stowplan.core.decision", "dry_run": "stowplan.offline"}
+_HOMES = {
+    "Cluster": "stowplan.world.cluster",
+    "Decision": "stowplan.world.decision",
+    "Diff": "stowplan.world.diff",
+    "Listing": "stowplan.world.listing",
+    "Remark": "stowplan.world.remarks",
+    "Table": "stowplan.world.table",
+    "dry_run": "stowplan.world.dry_run",
+}
 """Where each exported name is defined."""
 
-__all__ = ["Decision", "__version__", "dry_run"]
+_MODULES = frozenset({"errors", "plugin"})
+
+__all__ = [
+    "Cluster",
+    "Decision",
+    "Diff",
+    "Listing",
+    "Remark",
+    "Table",
+    "__version__",
+    "dry_run",
+    "errors",
+    "plugin",
+]
 
 
 def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return import_module(f"stowplan.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module 'stowplan' has no attribute {name!r}")
     value = globals()[name] = getattr(import_module(_HOMES[name]), name)

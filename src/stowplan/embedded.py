@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import heapq
 import logging
-from collections.abc import Callable
-from copy import copy
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import count
 from random import Random
 
-from stowplan.apiserver.controllers import Controllers, Memory
+from stowplan.apiserver.controllers import Controllers
 from stowplan.apiserver.kubelet import Kubelet
 from stowplan.apiserver.simulated_nodes import simulated_node
 from stowplan.apiserver.store import Store
@@ -24,6 +24,7 @@ from stowplan.clock import Clock
 from stowplan.cluster.port import Cluster, ListOptions
 from stowplan.cluster.reflector import CallLater
 from stowplan.config import SchedulerConfig, load_config
+from stowplan.core.algorithm import TieBreak
 from stowplan.core.attempts import AttemptLog
 from stowplan.core.machine import Machine
 from stowplan.core.profiles import Registry
@@ -60,6 +61,19 @@ class Timers:
     def call_later(self, delay_s: float, action: Callable[[], None]) -> None:
         heapq.heappush(self._plan, (self._clock.now() + delay_s, next(self._order), action))
 
+    def take_over(self, other: Timers, twins: Mapping[int, object]) -> None:
+        """Plan what the other has planned, at the same times and in the same order.
+
+        Plans are methods of objects, perhaps with arguments; `twins` says for each of these
+        objects, by its `id`, which one takes its place here.
+        """
+        self._plan = [(due_s, turn, _rebound(do, twins)) for due_s, turn, do in other._plan]
+        self._order = count(max((turn for _, turn, _ in other._plan), default=-1) + 1)
+
+    def clear(self) -> None:
+        """Plan nothing any more."""
+        self._plan.clear()
+
     def run_due(self) -> bool:
         """Do one thing that is due; False when nothing is."""
         if not self._plan or self._plan[0][0] > self._clock.now():
@@ -72,6 +86,15 @@ class Timers:
         return self._plan[0][0] if self._plan else None
 
 
+def _rebound(action: Callable[..., None], twins: Mapping[int, object]) -> Callable[..., None]:
+    if isinstance(action, partial):
+        return partial(_rebound(action.func, twins), *action.args, **action.keywords)
+    owner = twins.get(id(getattr(action, "__self__", None)))
+    assert owner is not None, f"{action!r} is planned, and nobody in the fork can do it"
+    method: Callable[..., None] = getattr(owner, action.__name__)
+    return method
+
+
 def connect_scheduler(
     cluster: Cluster,
     clock: Clock,
@@ -82,6 +105,7 @@ def connect_scheduler(
     log: AttemptLog | None = None,
     recorder: Recorder | None = None,
     registry: Registry = IN_TREE,
+    tie_break: TieBreak = "random",
     extender_client: ExtenderClient | None = None,
     first_event: int = 1,
 ) -> Driver:
@@ -96,6 +120,7 @@ def connect_scheduler(
         log=log,
         recorder=recorder,
         registry=registry,
+        tie_break=tie_break,
     )
     events = EventRecorder(
         cluster, clock, call_later=call_later, random=Random(seed), first=first_event
@@ -141,12 +166,8 @@ class EmbeddedCluster:
         call_later: CallLater,
         random: Random,
         port: Cluster | None = None,
-        memory: Memory | None = None,
     ) -> None:
-        """`port`: how its workers reach the store, if not directly.
-
-        `memory`: what the controllers of another one remember.
-        """
+        """`port`: how its workers reach the store, if not directly."""
         self.store = store
         self._parts = parts
         self._clock = clock
@@ -160,7 +181,7 @@ class EmbeddedCluster:
         self._stopped = False
         if parts.controllers:
             self.controllers = Controllers(
-                self._port, clock=clock, call_later=call_later, random=random, memory=memory
+                self._port, clock=clock, call_later=call_later, random=random
             )
         if parts.kubelet:
             self.kubelet = Kubelet(
@@ -170,32 +191,6 @@ class EmbeddedCluster:
                 random=random,
                 detailed=parts.detailed,
             )
-
-    def fork(
-        self, clock: Clock, call_later: CallLater, parts: Parts | None = None
-    ) -> EmbeddedCluster:
-        """The same cluster, which from here on goes its own way; it has to be started.
-
-        Its store is a fork of this one's (`Store.fork` says what that means).  Whoever works on it
-        begins anew by listing what there is, and then does what they would have done here:
-
-        - the kubelet goes by what pods say: when they were started, and that they are deleted;
-        - controllers also remember what no object says (since when a node is gone, how often a Job
-          failed): these memories are copied.  What they were about to try again they try at once;
-        - the scheduler knows only what the cluster says, as after a restart: nominated nodes it
-          does, but pods that were turned down have no backoff left, and are all tried again.
-
-        `parts`: others than here, such as a scheduler with a log of its own.
-        """
-        memory = None if self.controllers is None else self.controllers.remembered()
-        return EmbeddedCluster(
-            self.store.fork(clock),
-            parts or self._parts,
-            clock=clock,
-            call_later=call_later,
-            random=copy(self._random),
-            memory=memory,
-        )
 
     def add_nodes(self, count: int | None) -> None:
         """See that node-1 to node-`count` are there; None: a few, if there are none at all."""

@@ -153,15 +153,13 @@ def filled(folder: Path) -> Path:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "problem"), [("", "the cluster's data cannot be opened"), ("new", "cannot be used")]
-)
-def test_a_folder_that_may_not_be_written_to(tmp_path: Path, name: str, problem: str) -> None:
+@pytest.mark.parametrize("name", ["", "new"])
+def test_a_folder_that_may_not_be_written_to(tmp_path: Path, name: str) -> None:
     tmp_path.chmod(0o555)
     error, hint = start(tmp_path / name, obey_file_modes)
 
     assert error.startswith(f"error: {tmp_path}")
-    assert problem in error
+    assert "cannot be used" in error
     assert "writ" in hint
 
 
@@ -169,7 +167,7 @@ def test_a_folder_that_may_not_be_written_to(tmp_path: Path, name: str, problem:
 def test_a_cluster_that_may_only_be_read(tmp_path: Path) -> None:
     data = filled(tmp_path)
     for path in (*data.iterdir(), data):
-        path.chmod(0o555 if path.is_dir() else 0o444)
+        path.chmod(0o500 if path.is_dir() else 0o400)
     error, hint = start(data, obey_file_modes)
     for path in (data, *data.iterdir()):
         path.chmod(0o755)

@@ -15,7 +15,9 @@ from typing import Any
 import pytest
 
 from stowplan.apiserver.grouping import GroupedStore
-from stowplan.apiserver.journal import FILE_NAME, SqliteJournal
+from stowplan.apiserver.journal import SqliteJournal
+from stowplan.apiserver.journal_files import FILE_NAME
+from stowplan.apiserver.journal_rows import STORE, Facts, make_row, set_facts
 from stowplan.apiserver.store import Store
 from stowplan.clock import VirtualClock
 from stowplan.cluster.port import ListOptions, call_one
@@ -300,8 +302,12 @@ def test_a_damaged_object_is_named(tmp_path: Path, damage: str) -> None:
     with closing(sqlite3.connect(tmp_path / FILE_NAME)) as connection, connection:
         connection.execute(f"UPDATE objects SET {damage} WHERE kind='Pod'")
 
-    with pytest.raises(InputError, match=r"cluster\.db: .* is damaged: a Pod cannot be read"):
+    with pytest.raises(
+        InputError, match=r"cluster\.db: .* is damaged: .*, not Pod default/p\b"
+    ) as it:
         open_store(tmp_path)
+    assert "6 of 7 objects are intact" in it.value.problem
+    assert "--salvage" in it.value.hint
 
 
 def test_a_file_that_was_cut_off_is_refused(tmp_path: Path) -> None:
@@ -312,7 +318,7 @@ def test_a_file_that_was_cut_off_is_refused(tmp_path: Path) -> None:
     path = tmp_path / FILE_NAME
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
 
-    with pytest.raises(InputError, match="cannot be opened: database disk image is malformed"):
+    with pytest.raises(InputError, match="database disk image is malformed"):
         open_store(tmp_path)
 
 
@@ -327,7 +333,7 @@ def test_a_journal_of_another_format_is_refused(tmp_path: Path) -> None:
     _, journal = open_store(tmp_path)
     journal.close()
     with sqlite3.connect(tmp_path / FILE_NAME) as connection:
-        connection.execute("UPDATE facts SET value=99 WHERE name='format'")
+        set_facts(connection, Facts(99, seed=0))
     connection.close()
 
     with pytest.raises(InputError, match="format 99"):
@@ -338,7 +344,7 @@ def test_a_kind_that_is_not_known_is_refused(tmp_path: Path) -> None:
     _, journal = open_store(tmp_path)
     journal.close()
     with sqlite3.connect(tmp_path / FILE_NAME) as connection:
-        connection.execute("INSERT INTO objects VALUES ('x/v1', 'Y', '', 'z', '{}', NULL)")
+        connection.execute(STORE, make_row(("x/v1", "Y", "", "z"), b"{}", None))
     connection.close()
 
     with pytest.raises(InputError, match="does not know: Y"):

@@ -4,9 +4,10 @@
 hold the Go modules k8s.io/api and k8s.io/apimachinery of the version that is to be spoken.  Only
 interface facts are taken: the number, name and type of each field.  Needed once per version.
 
-Each line is a message and its fields: `core.Volume name=1s ^volumeSource=2:core.VolumeSource`.
-The type is s (text), i (whole number), b (yes or no), d (number), y (bytes) or :message; before
-the name stands ^ when the fields are inlined, `*` for a list, % for a map, ? for a pointer.
+Each line is a message and its fields: `core.Volume !name=1s ^volumeSource=2:core.VolumeSource`.
+The type is s (text), i and j (whole number of 64 and 32 bits), b (yes or no), d (number), y
+(bytes) or :message; before the name stands ^ when the fields are inlined, `*` for a list, % for a
+map, ? for a pointer; ! before all of it when JSON has the field even if it is empty.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ PACKAGES = {
     "authentication": "authentication/v1",
     "authorization": "authorization/v1",
     "autoscaling": "autoscaling/v1",
+    "autoscaling2": "autoscaling/v2",
+    "networking": "networking/v1",
 }
 META = "pkg/apis/meta/v1"
 ROOTS = [
@@ -53,6 +56,13 @@ ROOTS = [
     "apps.DaemonSet",
     "apps.ControllerRevision",
     "batch.Job",
+    "batch.CronJob",
+    "networking.Ingress",
+    "networking.IngressClass",
+    "networking.NetworkPolicy",
+    "core.ResourceQuota",
+    "autoscaling2.HorizontalPodAutoscaler",
+    "authentication.TokenRequest",
     "storage.StorageClass",
     "storage.CSINode",
     "storage.CSIDriver",
@@ -83,12 +93,13 @@ ROOTS = [
     "meta.DeleteOptions",
 ]
 SCALARS = {"string": "s", "bool": "b", "bytes": "y", "double": "d"}
-SCALARS |= dict.fromkeys(("int32", "int64", "uint32", "uint64"), "i")
+SCALARS |= dict.fromkeys(("int64", "uint32", "uint64"), "i")
+SCALARS["int32"] = "j"
 
 _MESSAGE = re.compile(r"^message (\w+) \{\n(.*?)^\}", re.MULTILINE | re.DOTALL)
 _FIELD = re.compile(r"^\s*(optional|repeated|map<string, ?([\w.]+)>) ?([\w.]*) (\w+) = (\d+);")
 _STRUCT = re.compile(r"^type (\w+) struct \{\n(.*?)^\}", re.MULTILINE | re.DOTALL)
-_GO_FIELD = re.compile(r'^\t(?:\w+\s+)?(\*?)[\w.\[\]\*]+\s+`json:"([^"]*)"\s+protobuf:"([^"]*)"')
+_GO_FIELD = re.compile(r'^\t(?:\w+\s+)?(\*?)[\w.\[\]\*]+\s+`json:"([^"]*)".*? protobuf:"([^"]*)"')
 
 
 def main(api: Path, machinery: Path) -> None:
@@ -111,7 +122,7 @@ def main(api: Path, machinery: Path) -> None:
 
 
 def _go_fields(folder: Path) -> dict[str, dict[int, tuple[bool, str]]]:
-    """struct -> field number -> (is a pointer, JSON name or "" when inlined)"""
+    """struct -> field number -> (is a pointer, JSON name and options; "" when inlined)"""
     found: dict[str, dict[int, tuple[bool, str]]] = {}
     for path in sorted(folder.glob("*types.go")):
         for name, body in _STRUCT.findall(path.read_text()):
@@ -120,7 +131,7 @@ def _go_fields(folder: Path) -> dict[str, dict[int, tuple[bool, str]]]:
                 if match:
                     pointer, tag, wire = match.groups()
                     number = int(wire.split(",")[1])
-                    entry = (bool(pointer), tag.partition(",")[0])
+                    entry = (bool(pointer), tag)
                     found.setdefault(name, {})[number] = entry
     return found
 
@@ -135,7 +146,8 @@ def _fields(
             continue
         label, map_value, plain, name, number = match.groups()
         type_ = map_value or plain
-        pointer, json_name = go.get(int(number), (False, name))
+        pointer, tag = go.get(int(number), (False, name))
+        json_name, *options = tag.split(",")
         code = SCALARS.get(type_)
         if code is None:
             message = _message_name(package, type_)
@@ -146,6 +158,10 @@ def _fields(
             flag = "?"
         if not json_name:
             flag, json_name = "^", name
+        # Go knows no empty struct: it is left out only where `omitzero` says so.
+        is_struct = not flag and len(code) > 1 and "omitzero" not in options
+        if flag != "^" and (is_struct or not {"omitempty", "omitzero"} & {*options}):
+            flag = f"!{flag}"
         fields.append(f"{flag}{json_name}={number}{code}")
     return fields, uses
 

@@ -27,9 +27,13 @@ def test_on_a_terminal_the_last_column_wraps() -> None:
     ]
 
 
-def test_a_narrow_terminal_wraps_by_itself() -> None:
-    rows = [["name", "7", "one two three four five six seven"]]
+def test_on_a_narrow_terminal_the_last_column_stands_below() -> None:
+    rows = [["name", "7", "one two three four five six seven"], ["b", "1", "short"]]
 
-    assert list(table_lines(COLUMNS, rows, width=20))[1] == (
-        "name      7  one two three four five six seven"
-    )
+    assert list(table_lines(COLUMNS, rows, width=30)) == [
+        "POD   SCORE",
+        "name      7",
+        "    one two three four five",
+        "    six seven",
+        "b         1  short",
+    ]

@@ -133,10 +133,17 @@ def test_data_that_is_no_folder(tmp_path: Path) -> None:
 
 def test_a_journal_that_is_broken(tmp_path: Path) -> None:
     (tmp_path / "cluster.db").write_bytes(b"SQLite format 3\x00" + b"\xff" * 5000)
+    (tmp_path / "cluster.db").chmod(0o600)
     first, hint = refused("--data", tmp_path)
 
     assert first.startswith(f"error: {tmp_path / 'cluster.db'}: the cluster's data cannot be")
     assert hint.startswith("  hint: ")
+    kept = refused("--data", tmp_path, "--salvage")[0]
+    assert kept.startswith(f"error: {tmp_path / 'cluster.db'}: nothing can be kept of the cluster")
+
+
+def test_salvage_is_for_data_that_is_kept() -> None:
+    assert "needs --data" in refused("--salvage")[0]
 
 
 def test_tokens_that_are_not_there(tmp_path: Path) -> None:
@@ -389,6 +396,12 @@ def test_data_is_there_again(start: Any, tmp_path: Path) -> None:
     assert [node["metadata"]["name"] for node in listed["items"]] == ["node-1", "node-2"]
     assert int(listed["metadata"]["resourceVersion"]) >= int(version)
     assert "another process uses this folder" in " ".join(refused("--data", tmp_path / "data"))
+    assert second.end(signal.SIGTERM) == (0, ""), "nobody asked for a number of nodes"
+    third = start("--data", tmp_path / "data", "--nodes", "1")
+    assert len(third.get("/api/v1/nodes")["items"]) == 2
+    note, hint = third.end(signal.SIGTERM)[1].splitlines()
+    assert note == f"note: {tmp_path}/data has 2 nodes, more than --nodes 1; they all stay"
+    assert "kubectl delete node" in hint
 
 
 @pytest.mark.slow

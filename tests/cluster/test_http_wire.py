@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stowplan.cluster.http_wire import HEAD_BYTES_MAX, Answer, WireError
+from stowplan.cluster.http_wire import HEAD_BYTES_MAX, HttpResponse, WireError
 
 
-def read(*pieces: bytes) -> tuple[Answer, bytes]:
-    answer = Answer()
+def read(*pieces: bytes) -> tuple[HttpResponse, bytes]:
+    answer = HttpResponse()
     return answer, b"".join(answer.feed(piece) for piece in pieces)
 
 
@@ -118,7 +118,7 @@ def test_an_answer_that_breaks_off_is_never_complete(place: int) -> None:
 
 @given(st.binary(max_size=300))
 def test_bytes_of_any_kind_harm_nobody(data: bytes) -> None:
-    answer = Answer()
+    answer = HttpResponse()
     try:
         answer.feed(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
         answer.feed(data)

@@ -21,14 +21,12 @@ from stowplan.cluster.port import (
     separately,
 )
 from stowplan.config import SchedulerConfig, load_config
-from stowplan.core.attempts import AttemptLog, Bound
-from stowplan.core.decision import Decision
+from stowplan.core.attempts import AttemptLog, AttemptObserver, Bound, Failed
 from stowplan.core.extender import CallExtender, ExtenderAnswer
 from stowplan.core.machine import Machine
 from stowplan.core.messages import Effect
 from stowplan.core.replay import Recording
 from stowplan.errors import ApiError, Conflict
-from stowplan.framework.status import Status
 from stowplan.objects.api import Bind, Delete, Patch, Request
 from stowplan.objects.base import Condition, KubeObject
 from stowplan.objects.coordination import Event
@@ -111,7 +109,7 @@ class Api:
         return self.store.watch(kind, options, resource_version, handlers)
 
 
-class Notes:
+class Notes(AttemptObserver):
     """An observer that writes everything down."""
 
     def __init__(self) -> None:
@@ -123,23 +121,13 @@ class Notes:
     def begin(self, queued: QueuedPod, now_s: float) -> None:
         self.begun.append(queued.info.pod.metadata.name)
 
-    def decided(self, queued: QueuedPod, decision: Decision, now_s: float, seconds: float) -> None:
-        pass
-
     def bound(self, attempts: Sequence[Bound], now_s: float) -> None:
         self.ended += [
             (attempt.queued.info.pod.metadata.name, attempt.decision.node) for attempt in attempts
         ]
 
-    def failed(
-        self,
-        queued: QueuedPod,
-        decision: Decision,
-        status: Status,
-        now_s: float,
-        seconds: float,
-    ) -> None:
-        self.ended.append((queued.info.pod.metadata.name, status.message))
+    def failed(self, attempt: Failed, now_s: float) -> None:
+        self.ended.append((attempt.queued.info.pod.metadata.name, attempt.status.message))
 
     def plugin_error(self, plugin: str, point: str, cause: Exception) -> None:
         self.plugin_errors.append((plugin, point, cause))

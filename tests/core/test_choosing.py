@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from stowplan.framework.kept import LocalAnswers
 from stowplan.framework.plugin import Nominate, PostFilterResult, PreFilterResult
 from stowplan.framework.status import (
     SKIP,
@@ -539,3 +540,59 @@ def test_a_plugin_that_does_not_skip_steadily_is_asked_about_every_pod() -> None
     cluster.add(*(pod(f"web-{n}") for n in range(5)))
 
     assert len(asked) == 5
+
+
+# -- ties -------------------------------------------------------------------------------------
+
+CHI_SQUARED_MAX = 16.27
+"""With three degrees of freedom; even chances exceed it once in a thousand times."""
+
+
+def chi_squared(counts: list[int]) -> float:
+    expected = sum(counts) / len(counts)
+    return sum((count - expected) ** 2 for count in counts) / expected
+
+
+@pytest.mark.parametrize("way", ["kept", "general"])
+def test_each_of_the_best_nodes_is_equally_likely(
+    way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Four equally good nodes among forty, side by side and apart."""
+    drawn: list[int] = []
+    draw = LocalAnswers.one_of_the_best
+
+    def noting(answers: LocalAnswers, chance: Any) -> int:
+        drawn.append(row := draw(answers, chance))
+        return row
+
+    monkeypatch.setattr(LocalAnswers, "one_of_the_best", noting)
+    best = ("node-03", "node-04", "node-05", "node-30")
+    names = [f"node-{n:02}" for n in range(40)]
+    even = make_plugin("Even", score_node=lambda self, cycle, pod, node: int(node.name in best))
+    cluster = Cluster(
+        *[node(name, cpu="64" if way == "kept" and name in best else "2") for name in names],
+        plugins=(even,) if way == "general" else (),
+        profile=FIT_ONLY if way == "kept" else with_plugins("NodeResourcesFit", "Even"),
+        seed=7,
+    )
+    counts = dict.fromkeys(best, 0)
+
+    for number in range(1200):
+        cluster.add(pod(f"p{number}", cpu="1"))
+        counts[cluster.node_of(f"p{number}")] += 1
+        cluster.delete(f"p{number}")
+
+    assert len(drawn) == (1200 if way == "kept" else 0), "it went the other way"
+    assert chi_squared(list(counts.values())) < CHI_SQUARED_MAX, counts
+
+
+def test_those_that_are_left_of_the_best_are_equally_likely() -> None:
+    """Pods that stay take nodes out of the best: over seeds the third has any of those left."""
+    counts = dict.fromkeys(("n1", "n2", "n3", "n4"), 0)
+    for seed in range(400):
+        cluster = Cluster(*[node(name, cpu="8") for name in counts], seed=seed)
+        for number in range(3):
+            cluster.add(pod(f"p{number}", cpu="1"))
+        counts[cluster.node_of("p2")] += 1
+
+    assert chi_squared(list(counts.values())) < CHI_SQUARED_MAX, counts

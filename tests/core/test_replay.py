@@ -24,6 +24,7 @@ from stowplan.core.messages import (
     Deleted,
     Effect,
     Event,
+    LongAttempt,
     Reconfigure,
     RecordEvent,
     ScheduleNext,
@@ -292,6 +293,7 @@ EVENTS: list[Event] = [
     Answered(7, ExtenderAnswer(error="asleep")),
     Tick(),
     ScheduleNext(),
+    LongAttempt("shop/web", 1.5),
     Stop(),
     Reconfigure(
         load_config(

@@ -49,7 +49,7 @@ def _rights() -> list[Right]:
         Right(role["kind"], group, resource, verb, name)
         for role in manifest()
         for rule in role.get("rules", ())
-        for group in rule["apiGroups"]
+        for group in rule.get("apiGroups", ())  # A viewer's role has none: it is about pages.
         for resource in rule["resources"]
         for verb in rule["verbs"]
         for name in rule.get("resourceNames", [""])

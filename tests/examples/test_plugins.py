@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -18,35 +17,33 @@ from examples.plugins.fast import team_nodes as team_nodes_fast
 from stowplan.cli import main
 from stowplan.config import load_config
 from stowplan.core.decision import Decision
-from stowplan.core.dry_run import DryRun
 from stowplan.errors import ConfigError
-from stowplan.framework import Action, Cycle, Hint, NodeInfo, PodInfo, Resource, Status
-from stowplan.objects import KubeObject
+from stowplan.framework import Action, Cycle, Hint, NodeInfo, PodInfo, Reads, Resource, Status
+from stowplan.objects.base import KubeObject
 from stowplan.objects.manifests import read_manifests
 from stowplan.offline import build_cluster
 from stowplan.plugins import IN_TREE
 from tests.builders import World, node, pod
+from tests.deciding import Deciding
 from tests.plugins.asking import filtered, hint, raw_scores
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "plugins"
 TEAM, PRICE = team_nodes.TEAM, cheap_nodes.PRICE
 
 
-class SignedTeamNodes(team_nodes.TeamNodes):
+class KeptTeamNodes(team_nodes.TeamNodes):
     """One node at a time, and answers kept: the step between the two examples."""
 
-    def signature(self, pod: PodInfo) -> Hashable:
-        return (pod.kind.labels.get(TEAM),)
+    reads = Reads.NODE
 
 
-class SignedCheapNodes(cheap_nodes.CheapNodes):
-    def signature(self, pod: PodInfo) -> Hashable:
-        return ()
+class KeptCheapNodes(cheap_nodes.CheapNodes):
+    reads = Reads.NODE
 
 
 VERSIONS = [
     pytest.param(team_nodes.TeamNodes, cheap_nodes.CheapNodes, id="one-node"),
-    pytest.param(SignedTeamNodes, SignedCheapNodes, id="one-node-kept"),
+    pytest.param(KeptTeamNodes, KeptCheapNodes, id="one-node-kept"),
     pytest.param(team_nodes_fast.TeamNodes, cheap_nodes_fast.CheapNodes, id="all-nodes"),
 ]
 
@@ -55,7 +52,7 @@ def decide(objects: list[KubeObject], *plugins: type, config: Any = None) -> lis
     """As the profile of the example decides, with these versions of its plugins."""
     registry = {**IN_TREE, **{plugin.name: plugin for plugin in plugins}}  # type: ignore[attr-defined]
     loaded = load_config(config or EXAMPLES / "scheduler.yaml")
-    run = DryRun(objects, config=loaded, registry=registry, random=Random(0), tie_break="name")
+    run = Deciding(objects, config=loaded, registry=registry, random=Random(0), tie_break="name")
     return list(run.decide())
 
 
@@ -70,9 +67,8 @@ def test_the_example_cluster(team: type, cheap: type) -> None:
         "0/3 nodes are available: 1 node(s) belonged to another team, 2 Insufficient cpu."
     )
     assert large.unschedulable_plugins == ("NodeResourcesFit", "TeamNodes")
-    assert anyone.detail is not None
     # 100 * (50 - price) / 50, times the weight of 5.
-    assert {name: scores["CheapNodes"] for name, scores in anyone.detail.scores.items()} == {
+    assert {name: scores["CheapNodes"] for name, scores in anyone.to_dict()["scores"].items()} == {
         "cheap": 400,
         "dear": 50,
     }

@@ -8,22 +8,23 @@ from typing import Any
 
 import pytest
 
-from stowplan.core.dry_run import DryRun
 from stowplan.framework.cycle import Cycle
 from stowplan.framework.plugin import Nominate
+from stowplan.framework.reads import Reads
 from stowplan.framework.status import Status, unschedulable
 from stowplan.objects.node import Node
 from stowplan.objects.pod import Pod
 from tests.builders import node, pod
 from tests.core.harness import Cluster, make_plugin
+from tests.deciding import Deciding
 
 
 def beside_nominated(nominated: Pod, asked: Pod, where: Node) -> Status:
     """What `asked` hears about the node that `nominated` was promised."""
-    run = DryRun([where, nominated, asked], random=Random(0))
+    run = Deciding([where, nominated, asked], random=Random(0))
     run.table.refresh(run.cache)
     infos = {info.pod.metadata.name: info for info in run.pending}
-    run._nominator.add(infos[nominated.metadata.name], Nominate(where.metadata.name))
+    run.nominator.add(infos[nominated.metadata.name], Nominate(where.metadata.name))
     info = infos[asked.metadata.name]
     framework = run.framework_of(info)
     assert framework is not None
@@ -60,7 +61,7 @@ def test_a_filter_of_node_objects_that_comes_last_is_asked_before_anybody_is_evi
     def filter_node(self: Any, cycle: Any, pod: Any, info: Any) -> Status | None:
         return unschedulable("not this one") if info.name == "node-1" else None
 
-    picky = make_plugin("Picky", signature=lambda *_: 1, node_only=True, filter_node=filter_node)
+    picky = make_plugin("Picky", reads=Reads.NODE, filter_node=filter_node)
     nodes = [node(f"node-{n}", cpu="4") for n in (1, 2)]
     low = [pod(f"low-{n}", cpu="3", node=f"node-{n}") for n in (1, 2)]
     cluster = Cluster(*nodes, *low, plugins=(picky,))

@@ -11,6 +11,7 @@ import pytest
 from stowplan.framework.kept import GONE_MAX, ONCE_MAX, KeptAnswers
 from stowplan.framework.plan import LocalPlugins, Outline, Plan, Tally
 from stowplan.framework.plugin import PluginSet
+from stowplan.framework.reads import Reads
 from stowplan.framework.runtime import Framework
 from stowplan.framework.status import SKIP
 from stowplan.plugins.priority_sort import PrioritySort
@@ -20,22 +21,22 @@ from tests.builders import World, info, node, pod
 class Asked:
     """A node-local plugin that notes what it is asked before any node is looked at."""
 
-    def __init__(self, name: str, *, by_traits: bool, skips_from: int = 0) -> None:
+    def __init__(self, name: str, *, reads: Reads, skips_from: int = 0) -> None:
         self.name = name
-        self.by_traits = by_traits
+        self.reads = reads
         self.skips_from = skips_from
         self.asked: Counter[str] = Counter()
 
     def signature(self, pod: Any) -> Any:
         self.asked["signature"] += 1
-        return 1 if self.by_traits else pod.kind.requests.get("cpu", 0)
+        return 1 if Reads.SIZE not in self.reads else pod.kind.requests.get("cpu", 0)
 
     def pre_filter(self, cycle: Any, pod: Any) -> Any:
         self.asked["pre_filter"] += 1
         cpu = pod.kind.requests.get("cpu", 0)
         if self.skips_from and cpu >= self.skips_from:
             return SKIP
-        cycle.data[self.name] = "any size" if self.by_traits else cpu
+        cycle.data[self.name] = "any size" if Reads.SIZE not in self.reads else cpu
         return None
 
     def filter_node(self, cycle: Any, pod: Any, node: Any) -> None:
@@ -65,7 +66,10 @@ def framework_of(world: World, *plugins: Asked) -> Framework:
 
 
 def test_of_pods_that_differ_in_size_only_those_plugins_are_asked_that_look_at_it() -> None:
-    general, sized = Asked("General", by_traits=True), Asked("Sized", by_traits=False)
+    general, sized = (
+        Asked("General", reads=Reads.PODS),
+        Asked("Sized", reads=Reads.PODS | Reads.SIZE),
+    )
     framework = framework_of(World(node("n")), general, sized)
 
     pods = [info(pod(cpu=f"{n}m")) for n in range(1, 6)]
@@ -80,8 +84,8 @@ def test_of_pods_that_differ_in_size_only_those_plugins_are_asked_that_look_at_i
 
 
 def test_a_plugin_that_has_its_say_by_size_is_left_out_by_size() -> None:
-    sized = Asked("Sized", by_traits=False, skips_from=3)
-    framework = framework_of(World(node("n")), Asked("General", by_traits=True), sized)
+    sized = Asked("Sized", reads=Reads.PODS | Reads.SIZE, skips_from=3)
+    framework = framework_of(World(node("n")), Asked("General", reads=Reads.PODS), sized)
 
     pods = [info(pod(cpu=f"{n}m")) for n in range(1, 6)]
     plans = [framework.plan_of(thing) for thing in pods]
@@ -101,7 +105,7 @@ def test_a_plugin_that_has_its_say_by_size_is_left_out_by_size() -> None:
     ],
 )
 def test_a_pod_that_differs_in_more_than_size_is_asked_about_anew(other: dict[str, Any]) -> None:
-    general = Asked("General", by_traits=True)
+    general = Asked("General", reads=Reads.PODS)
     framework = framework_of(World(node("n")), general)
 
     pods = info(pod(cpu="1")), info(pod(cpu="2", **other))
@@ -113,7 +117,7 @@ def test_a_pod_that_differs_in_more_than_size_is_asked_about_anew(other: dict[st
 
 def test_everybody_is_asked_again_when_nodes_have_come() -> None:
     """Their number may be part of a signature."""
-    general = Asked("General", by_traits=True)
+    general = Asked("General", reads=Reads.PODS)
     world = World(node("n"))
     framework = framework_of(world, general)
     small, large = info(pod(cpu="1")), info(pod(cpu="2"))
@@ -131,8 +135,8 @@ def test_everybody_is_asked_again_when_nodes_have_come() -> None:
 
 def plan_for(signature: int) -> Plan:
     nobody, tally = LocalPlugins((), ()), Tally((), (), (), ())
-    outline = Outline(frozenset(), (), nobody, nobody, (), (), (), (), tally, None)
-    return Plan(1, (signature,), (), {}, outline)
+    outline = Outline(frozenset(), (), nobody, nobody, (), (), (), (), (), (), tally, None)
+    return Plan(1, -1, (signature,), (), {}, outline)
 
 
 def meet(kept: KeptAnswers, signature: int) -> bool:

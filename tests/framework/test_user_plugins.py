@@ -10,7 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stowplan.core.decision import Decision
+from stowplan.core.explanation import Explainer
 from stowplan.framework.plugin import points_of
+from stowplan.framework.reads import Reads
 from stowplan.framework.status import Status, Verdict, unresolvable, unschedulable
 from stowplan.objects.kinds import POD
 from tests.builders import node, pod
@@ -50,7 +52,7 @@ def _all(rows: Any) -> Any:
 
 ONE = {"filter_node": filter_node, "score_node": score_node}
 ALL = {**ONE, "filter_nodes": filter_nodes, "score_nodes": score_nodes}
-SIGNED = {"signature": lambda self, pod: "the same for all pods"}
+SIGNED = {"reads": Reads.PODS, "signature": lambda self, pod: "the same for all pods"}
 FORMS = {"one": ONE, "all": ALL, "one, kept": {**ONE, **SIGNED}, "all, kept": {**ALL, **SIGNED}}
 
 PROFILE: dict[str, Any] = {
@@ -67,7 +69,7 @@ def decide(form: str, numbers: list[int]) -> list[Decision]:
     """The decisions on three pods; a node more comes before the last."""
     mine = make_plugin("Mine", **FORMS[form])
     cluster = Cluster(*[node(f"node-{n}") for n in numbers[1:]], plugins=(mine,), profile=PROFILE)
-    cluster.machine.algorithm.detail = True
+    cluster.machine.algorithm.explain = Explainer().explain
     cluster.add(pod("a"), pod("b"))
     cluster.add(node(f"node-{numbers[0]}"), pod("c"))
     found = [cluster.machine.decision_of(f"default/{name}") for name in "abc"]
@@ -107,8 +109,8 @@ def test_the_best_node_by_its_score_is_taken() -> None:
     [first, *_] = decide("one", [1, 7, 3, 9, 15, 8])
 
     assert (first.node, first.score) == ("node-8", 8)
-    assert first.detail is not None
-    assert first.detail.feasible == ["node-7", "node-8"]
+    assert first.explanation is not None
+    assert sorted(first.explanation.feasible) == ["node-7", "node-8"]
 
 
 @pytest.mark.parametrize("kept", [True, False])
@@ -198,7 +200,7 @@ def test_a_pod_that_cannot_be_ordered_comes_last_and_stops_nobody() -> None:
 @pytest.mark.parametrize(
     "members",
     [
-        {"score_node": lambda *_: 50.0, "signature": lambda *_: ()},
+        {"score_node": lambda *_: 50.0, "reads": Reads.NODE},
         {"score_node": lambda *_: 50.0},
         {"score_nodes": lambda self, cycle, pod, nodes, rows: np.full(nodes.size, 50.0)[rows]},
         {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator
+from fnmatch import fnmatch
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -15,12 +16,15 @@ import yaml
 from stowplan._version import __version__
 from stowplan.config import SchedulerConfig, load_config
 from stowplan.core.profiles import check_config
+from stowplan.objects.quantity import parse_quantity
 from stowplan.plugins import IN_TREE
 from stowplan.runtime.driver import WATCHED
+from stowplan.runtime.endpoints import Endpoints
 from stowplan.runtime.exposition import Kind
 from stowplan.runtime.metric_table import SPECS
 from stowplan.runtime.preflight import needed_rights
 from stowplan.runtime.surface import ServingOptions
+from tests.runtime.surfaces import Served
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 NAMESPACE = "kube-system"
@@ -46,9 +50,17 @@ def manifests() -> list[Data]:
     return [item for name in kustomization["resources"] for item in documents(DEPLOY / name)]
 
 
-def the(kind: str) -> Data:
-    (found,) = [item for item in manifests() if item["kind"] == kind]
+def the(kind: str, name: str = "") -> Data:
+    (found,) = [
+        item
+        for item in manifests()
+        if item["kind"] == kind and item["metadata"]["name"] == (name or _name(kind))
+    ]
     return found
+
+
+def _name(kind: str) -> str:
+    return "stowplan-leader-election" if kind in ("Role", "RoleBinding") else "stowplan"
 
 
 def config() -> SchedulerConfig:
@@ -131,6 +143,46 @@ def test_the_image_is_of_this_version() -> None:
     assert f"-t stowplan:{__version__} " in (DEPLOY / "Dockerfile").read_text()
 
 
+def test_memory_has_a_limit_above_what_is_asked_for() -> None:
+    (container,) = the("Deployment")["spec"]["template"]["spec"]["containers"]
+    resources = container["resources"]
+
+    asked, limit = (parse_quantity(resources[it]["memory"]) for it in ("requests", "limits"))
+    assert asked < limit
+    assert "cpu" not in resources["limits"], "a scheduler that is held back holds up everybody"
+
+
+# -- what is around it ----------------------------------------------------------------------
+
+
+def test_service_policy_and_monitor_mean_these_pods_and_this_port() -> None:
+    template = the("Deployment")["spec"]["template"]
+    labels = template["metadata"]["labels"]
+    (port,) = template["spec"]["containers"][0]["ports"]
+    service, policy = the("Service"), the("NetworkPolicy")
+    (monitor,) = documents(DEPLOY / "service-monitor.yaml")
+
+    assert service["spec"]["selector"].items() <= labels.items()
+    assert [it["targetPort"] for it in service["spec"]["ports"]] == [port["name"]]
+    assert policy["spec"]["podSelector"]["matchLabels"].items() <= labels.items()
+    (rule,) = policy["spec"]["ingress"]
+    assert [it["port"] for it in rule["ports"]] == [port["containerPort"]]
+    selector = monitor["spec"]["selector"]["matchLabels"]
+    assert selector.items() <= service["metadata"]["labels"].items()
+    (endpoint,) = monitor["spec"]["endpoints"]
+    assert endpoint["port"] == service["spec"]["ports"][0]["name"]
+    assert endpoint["scheme"] == "https"
+
+
+def test_a_viewer_sees_every_page_and_changes_nothing() -> None:
+    (rule,) = the("ClusterRole", "stowplan-viewer")["rules"]
+    allowed = rule["nonResourceURLs"]
+
+    assert rule["verbs"] == ["get"]
+    for path in Endpoints(Served().surface)._pages:
+        assert any(fnmatch(path, pattern) for pattern in allowed), path
+
+
 # -- rights ---------------------------------------------------------------------------------
 
 
@@ -199,7 +251,9 @@ def test_the_image_is_slim_pinned_and_not_root() -> None:
     users = [line.split()[1] for line in lines if line.startswith("USER ")]
     bases = [line.split()[1] for line in lines if line.startswith("FROM ")]
 
-    assert all(base.endswith("-slim") and "/" not in base for base in bases)
+    # One base for both stages, which a digest can be given for.
+    assert bases == ["${BASE}", "${BASE}"]
+    assert "ARG BASE=python:3.11-slim" in lines
     assert users, "somebody has to run it"
     assert all(int(part) > 0 for user in users for part in user.split(":"))
     assert any("--require-hashes" in line for line in lines)

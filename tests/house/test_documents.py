@@ -314,7 +314,7 @@ def test_the_dependencies_are_those_of_the_package() -> None:
 def test_every_dependency_is_used() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     sources = "\n".join(path.read_text() for path in SRC.rglob("*.py"))
-    modules = {"pyyaml": "yaml"}
+    modules = {"pyyaml": "yaml", "google-re2": "re2"}
 
     for name in map(_plain, project["dependencies"]):
         pattern = rf"^\s*(?:import|from) {modules.get(name, name)}\b"

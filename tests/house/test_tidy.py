@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 SRC = Path(__file__).parents[2] / "src" / "stowplan"
-PURE = {"objects", "state", "framework", "plugins", "queue", "config", "core"}
+PURE = {"objects", "cel", "state", "framework", "plugins", "queue", "config", "core"}
 BANNED_IN_PURE = {
     "aiohttp",
     "asyncio",

@@ -90,7 +90,7 @@ def test_times_that_a_yaml_library_made_are_understood() -> None:
 def test_without_detail_a_decision_is_brief() -> None:
     decisions = stowplan.dry_run([node("a"), pod("p"), pod("q", 64)], detail=False)
 
-    assert [decision.detail for decision in decisions] == [None, None]
+    assert [decision.has_detail for decision in decisions] == [False, False]
     assert decisions[0].score is not None
     assert decisions[1].reasons == {"Insufficient cpu": 1}
 

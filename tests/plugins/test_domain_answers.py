@@ -20,17 +20,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stowplan.framework.cycle import Cycle
-from stowplan.framework.status import SKIP
 from stowplan.objects.pod import Pod
 from stowplan.objects.workloads import Namespace, Service
 from stowplan.plugins import pod_topology_spread
-from stowplan.plugins._shared import affinity_filtering, affinity_scoring, kept_columns
+from stowplan.plugins._shared import kept_columns
 from stowplan.plugins._shared.kept_columns import KeptColumns
-from stowplan.plugins._shared.row_classes import RowClasses
-from stowplan.plugins.inter_pod_affinity import InterPodAffinity
+from stowplan.plugins.inter_pod_affinity import (
+    InterPodAffinity,
+    affinity_filtering,
+    affinity_scoring,
+)
 from stowplan.plugins.pod_topology_spread import PodTopologySpread
+from stowplan.plugins.pod_topology_spread.row_classes import RowClasses
 from stowplan.state.pod_info import PodInfo
 from tests.builders import World, node, pod
+from tests.plugins.asking import normal_scores, skips
 
 ZONE = "topology.kubernetes.io/zone"
 HOST = "kubernetes.io/hostname"
@@ -184,7 +188,7 @@ def _placed(like: Pod, uid: str, on: str) -> Pod:
 def check_filter(plugin: Any, world: World, asked: PodInfo, other: PodInfo | None = None) -> None:
     """As things are, and with another pod on some node."""
     cycle, table = world.cycle(), world.table
-    if plugin.pre_filter(cycle, asked) is SKIP:
+    if skips(plugin.pre_filter(cycle, asked)):
         return
     compare_filters(plugin, world, cycle, asked)
     if other is not None:
@@ -206,10 +210,9 @@ def check_scores(
     plugin: Any, world: World, asked: PodInfo, rows: Any, normal: Callable[[list[Any]], list[int]]
 ) -> None:
     cycle, table = world.cycle(), world.table
-    if plugin.pre_score(cycle, asked, rows) is SKIP:
+    if skips(plugin.pre_score(cycle, asked, rows)):
         return
-    found = plugin.weighted_scores(cycle, asked, table, rows, WEIGHT)
-    found = [found] * len(rows) if isinstance(found, int) else found.tolist()
+    found = normal_scores(plugin, cycle, asked, rows)
     keys = [c.topology_key for c in asked.kind.spec.topology_spread_constraints or ()]
     infos = [table.info(row) for row in rows.tolist()]
     lacking = [
@@ -217,7 +220,7 @@ def check_scores(
     ]
     raw = [plugin.score_node(cycle, asked, info) for info in infos]
     counted = normal([score for score, lacks in zip(raw, lacking, strict=True) if not lacks])[::-1]
-    assert found == [0 if lacks else WEIGHT * counted.pop() for lacks in lacking]
+    assert found.tolist() == [0 if lacks else counted.pop() for lacks in lacking]
 
 
 def few_are_good(raw: list[int]) -> list[int]:

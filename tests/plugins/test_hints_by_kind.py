@@ -9,11 +9,11 @@ from typing import Any
 
 import msgspec
 
-from stowplan.core.dry_run import DryRun
 from stowplan.framework.events import Action, ClusterEvent, HintFunction, Resource
 from stowplan.objects.pod import Pod
 from stowplan.state.pod_info import PodInfo
 from tests.builders import node, pod
+from tests.deciding import Deciding
 
 GPU = {"key": "gpu", "value": "", "effect": "NoSchedule"}
 
@@ -43,7 +43,7 @@ KINDS: list[dict[str, Any]] = [
 
 
 def by_kind_hints() -> Iterator[tuple[str, ClusterEvent, HintFunction]]:
-    plugins = DryRun([], random=Random(0)).framework_of(PodInfo(pod())).plugins
+    plugins = Deciding([], random=Random(0)).framework_of(PodInfo(pod())).plugins
     for name, plugin in plugins.instances.items():
         for entry in plugin.events_to_register() if hasattr(plugin, "events_to_register") else ():
             if entry.by_kind:

@@ -100,6 +100,7 @@ def test_kept_scores_follow_the_number_of_nodes() -> None:
 
     def score_of_a() -> int:
         cycle = world.cycle()
+        framework.pre_filter(cycle, wanting)
         found = framework.find_feasible(cycle, wanting)
         board = framework.score(cycle, wanting, found, np.flatnonzero(found.mask))
         return int(board.total[0])

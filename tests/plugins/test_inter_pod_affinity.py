@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stowplan.framework.events import Action, Hint, Resource
-from stowplan.framework.status import SKIP, Code, Status, unresolvable, unschedulable
+from stowplan.framework.status import Code, Status, unresolvable, unschedulable
 from stowplan.objects.node import Node
 from stowplan.objects.pod import Pod
 from stowplan.objects.workloads import Namespace
@@ -26,7 +26,7 @@ from stowplan.plugins.inter_pod_affinity import (
 from stowplan.state.node_info import NodeInfo
 from stowplan.state.pod_info import PodInfo, Term
 from tests.builders import World, info, node, pod
-from tests.plugins.asking import filtered, hint, raw_scores, reasons
+from tests.plugins.asking import filtered, hint, normal_scores, raw_scores, reasons, skips
 
 ZONE = "zone"
 HOST = "kubernetes.io/hostname"
@@ -79,11 +79,10 @@ def scores(plugin: InterPodAffinity, world: World, asking: Pod) -> dict[str, int
     cycle, table = world.cycle(), world.table
     rows = np.array(list(table.row_of.values()), np.intp)
     status = plugin.pre_score(cycle, info(asking), rows)
-    if status is SKIP:
+    if skips(status):
         return None
     assert status is None
-    raw = plugin.score_nodes(cycle, info(asking), table, rows)
-    normal = plugin.normalize_scores(cycle, info(asking), table, rows, raw)
+    normal = normal_scores(plugin, cycle, info(asking), rows)
     return {table.names[row]: int(score) for row, score in zip(rows, normal, strict=True)}
 
 
@@ -204,9 +203,9 @@ def test_namespaces_may_change() -> None:
 def test_nothing_to_do_is_skipped_and_so_are_terms_on_nodes_without_the_key() -> None:
     plain = info(pod(labels={"app": "web"}))
     world = World(*zoned(x="-", a="a"))
-    assert made(world).pre_filter(world.cycle(), plain) is SKIP
+    assert skips(made(world).pre_filter(world.cycle(), plain))
     world.add(pod(node="x", spec=affine(anti=(term(),))))
-    assert made(world).pre_filter(world.cycle(), plain) is SKIP
+    assert skips(made(world).pre_filter(world.cycle(), plain))
     world.add(pod(node="a", spec=affine(anti=(term(),))))
     assert made(world).pre_filter(world.cycle(), plain) is None
 
@@ -550,7 +549,7 @@ def check(world: World, plugin: InterPodAffinity, asking: PodInfo, hard_weight: 
     found = raw_scores(plugin, world, asking.pod)
     assert found == wanted or (found is None and not any(wanted.values()))
     cycle = world.cycle()
-    if plugin.pre_filter(cycle, asking) is SKIP:
+    if skips(plugin.pre_filter(cycle, asking)):
         return
     extra = info(pod(labels={"app": "web"}, spec=affine(anti=(term("web", HOST),))))
     for at in plain.infos:

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from stowplan.framework.handle import NobodyNominated
 from stowplan.framework.status import Status, error, unresolvable
-from stowplan.plugins._shared.kept_victims import KeptVictims
-from stowplan.plugins._shared.victims import Candidate, Refusal
+from stowplan.plugins.default_preemption.kept_victims import KeptVictims
+from stowplan.plugins.default_preemption.victims import Candidate, Refusal
 from stowplan.state.pod_info import PodInfo
 from tests.builders import pod
 

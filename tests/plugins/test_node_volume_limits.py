@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from stowplan.framework.errors import PluginFailed
 from stowplan.framework.events import Action, Hint, Resource
-from stowplan.framework.status import SKIP, Status, error, unresolvable, unschedulable
+from stowplan.framework.status import SKIP_ALWAYS, Status, error, unresolvable, unschedulable
 from stowplan.objects.base import KubeObject
 from stowplan.objects.pod import Pod
 from stowplan.objects.storage import CSINode, PersistentVolume, PersistentVolumeClaim, StorageClass
@@ -196,7 +196,7 @@ def test_pre_filter(asking: Pod, skips: bool) -> None:
     world = World(node("n"))
     plugin = NodeVolumeLimits(None, world.handle)
 
-    assert (plugin.pre_filter(world.cycle(), info(asking)) is SKIP) == skips
+    assert (plugin.pre_filter(world.cycle(), info(asking)) == SKIP_ALWAYS) == skips
 
 
 def test_a_missing_claim_fits_nowhere() -> None:

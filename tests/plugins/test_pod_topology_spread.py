@@ -15,19 +15,19 @@ from hypothesis import strategies as st
 
 from stowplan.framework.cycle import Cycle
 from stowplan.framework.events import Action, Hint, Resource
-from stowplan.framework.status import SKIP, Code, Status, unresolvable, unschedulable
+from stowplan.framework.status import Code, Status, unresolvable, unschedulable
 from stowplan.objects.labels import Selector
 from stowplan.objects.node import Node
 from stowplan.objects.pod import Pod, TopologySpreadConstraint
 from stowplan.objects.taints import first_untolerated
 from stowplan.objects.workloads import ReplicaSet, ReplicationController, Service, StatefulSet
-from stowplan.plugins._shared.default_selector import DefaultSelectors
-from stowplan.plugins._shared.spread_constraint import Constraint, parse_constraints
 from stowplan.plugins.pod_topology_spread import MISSING_LABEL, NOT_MATCHED, PodTopologySpread
+from stowplan.plugins.pod_topology_spread.default_selector import DefaultSelectors
+from stowplan.plugins.pod_topology_spread.spread_constraint import Constraint, parse_constraints
 from stowplan.state.node_info import NodeInfo
 from stowplan.state.pod_info import PodInfo
 from tests.builders import World, info, node, pod
-from tests.plugins.asking import filtered, hint, raw_scores, reasons
+from tests.plugins.asking import filtered, hint, normal_scores, raw_scores, reasons, skips
 
 ZONE = "topology.kubernetes.io/zone"
 HOST = "kubernetes.io/hostname"
@@ -75,11 +75,10 @@ def scores(
     cycle, asking, table = world.cycle(), info(given), world.table
     rows = np.array([world.row(name) for name in names or table.row_of], np.intp)
     status = plugin.pre_score(cycle, asking, rows)
-    if status is SKIP:
+    if skips(status):
         return None
     assert status is None
-    raw = plugin.score_nodes(cycle, asking, table, rows)
-    normal = plugin.normalize_scores(cycle, asking, table, rows, raw)
+    normal = normal_scores(plugin, cycle, asking, rows)
     return {table.names[row]: int(score) for row, score in zip(rows, normal, strict=True)}
 
 
@@ -318,7 +317,7 @@ def test_the_default_selector_follows_services_and_the_owner() -> None:
         )
 
     world = World()
-    selectors = DefaultSelectors(world.objects)
+    selectors = DefaultSelectors(world.objects, world.handle.kept)
     by_rc, by_rs = owned("v1", "ReplicationController"), owned("apps/v1", "ReplicaSet")
     by_set, by_other = owned("apps/v1", "StatefulSet"), owned("batch/v1", "Job")
 
@@ -663,7 +662,7 @@ def test_system_defaults_as_defined(nodes: list[Any], pods: list[Any], data: st.
     )
     world = World(*cluster(nodes), *placed(pods, len(nodes)), service)
     plugin, asking = made(world, system=True), info(pod(labels={"app": "web"}))
-    selector = DefaultSelectors(world.objects).of(asking.kind)
+    selector = DefaultSelectors(world.objects, world.handle.kept).of(asking.kind)
     soft = [Constraint(3, HOST, selector), Constraint(5, ZONE, selector)]
     names = list(world.table.row_of)
     feasible = data.draw(st.lists(st.sampled_from(names), min_size=1, unique=True))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from random import Random
 from types import SimpleNamespace
 from typing import Any
@@ -9,11 +10,10 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stowplan.core.dry_run import DryRun
 from stowplan.framework.cycle import Cycle
 from stowplan.framework.status import Status, unschedulable
 from stowplan.objects.pod import Pod
-from stowplan.plugins._shared.victims import (
+from stowplan.plugins.default_preemption.victims import (
     Candidate,
     Refusal,
     importance,
@@ -24,6 +24,7 @@ from stowplan.plugins._shared.victims import (
 from stowplan.state.node_info import NodeInfo
 from stowplan.state.pod_info import PodInfo
 from tests.builders import node, pod
+from tests.deciding import Deciding
 
 ROOM = 8
 
@@ -78,7 +79,7 @@ def test_the_fewest_and_least_important_have_to_go(
             }
         ]
     incoming = PodInfo(pod("incoming", cpu=size, spec=spec))
-    run = DryRun([node("node-1", cpu=ROOM), *there], random=Random(0))
+    run = Deciding([node("node-1", cpu=ROOM), *there], random=Random(0))
     run.table.refresh(run.cache)
     framework = run.framework_of(incoming)
     cycle = Cycle(framework.handle)
@@ -256,4 +257,20 @@ def test_the_best_candidate_hurts_least(crowds: list[tuple[list[tuple[int, int]]
             candidate.node,
         )
 
-    assert pick_candidate(candidates) is min(candidates, key=harm, default=None)
+    best = min(candidates, key=harm, default=None)
+    assert pick_candidate(candidates, None) is best
+    any_of_them = pick_candidate(candidates, Random(0))
+    assert (any_of_them and harm(any_of_them)[:-1]) == (best and harm(best)[:-1])
+
+
+def test_each_of_the_least_harmful_candidates_is_equally_likely() -> None:
+    victims = (PodInfo(pod("v", node="x")),)
+    worse = Candidate.of("a", victims, 1)
+    candidates = [worse, *(Candidate.of(name, victims, 0) for name in "bcde")]
+    dice = Random(3)
+
+    counts = Counter(getattr(pick_candidate(candidates, dice), "node", "") for _ in range(1200))
+
+    assert sorted(counts) == ["b", "c", "d", "e"]
+    # Even chances exceed it once in a thousand times.
+    assert sum((count - 300) ** 2 / 300 for count in counts.values()) < 16.27

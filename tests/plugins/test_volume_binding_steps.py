@@ -12,7 +12,7 @@ from stowplan.errors import Conflict
 from stowplan.framework.cycle import Cycle
 from stowplan.framework.effects import Sleep
 from stowplan.framework.plugin import PreFlight
-from stowplan.framework.status import SKIP, Status, error
+from stowplan.framework.status import SKIP, SKIP_ALWAYS, Status, error
 from stowplan.objects.api import Patch
 from stowplan.objects.base import KubeObject
 from stowplan.objects.kinds import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM
@@ -327,7 +327,7 @@ def test_no_score_without_the_gate() -> None:
     binding, cycle, asking = plugin(world), world.cycle(), info(mounting("c"))
     binding.pre_filter(cycle, asking)
 
-    assert binding.pre_score(cycle, asking, world.table.order) == SKIP
+    assert binding.pre_score(cycle, asking, world.table.order) == SKIP_ALWAYS
 
 
 @pytest.mark.parametrize(

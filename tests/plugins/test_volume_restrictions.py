@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stowplan.framework.events import Action, Hint, Resource
-from stowplan.framework.status import SKIP, unresolvable, unschedulable
+from stowplan.framework.status import SKIP, SKIP_ALWAYS, unresolvable, unschedulable
 from stowplan.plugins.volume_restrictions import VolumeRestrictions
 from tests.builders import World, info, node, pod
 from tests.plugins.asking import filtered, hint
@@ -86,7 +86,7 @@ def test_the_disk_is_reported_before_the_claim() -> None:
 @pytest.mark.parametrize(
     ("asking", "status"),
     [
-        pytest.param(pod(), SKIP, id="no-volumes"),
+        pytest.param(pod(), SKIP_ALWAYS, id="no-volumes"),
         pytest.param(mounting("shared"), SKIP, id="no-restriction"),
         pytest.param(mounting("alone"), SKIP, id="not-in-use"),
         pytest.param(mounting("used"), None, id="in-use"),

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stowplan.framework.events import Action, Hint, Resource
-from stowplan.framework.status import SKIP, unresolvable
+from stowplan.framework.status import SKIP, SKIP_ALWAYS, unresolvable
 from stowplan.plugins.volume_zone import VolumeZone
 from tests.builders import World, info, node, pod
 from tests.plugins.asking import filtered, hint
@@ -53,7 +53,7 @@ def test_one_volume(of_volume: dict[str, str], of_node: dict[str, str], passes: 
 @pytest.mark.parametrize(
     ("asking", "status"),
     [
-        pytest.param(pod(), SKIP, id="no-volumes"),
+        pytest.param(pod(), SKIP_ALWAYS, id="no-volumes"),
         pytest.param(mounting("plain"), SKIP, id="no-zone"),
         pytest.param(mounting("waiting"), SKIP, id="waits-for-a-node"),
         pytest.param(mounting("zonal"), None, id="zone"),

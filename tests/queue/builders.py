@@ -35,13 +35,14 @@ def pod(
     nominated: str = "",
     node: str = "",
     profile: str = PROFILE,
+    namespace: str = "default",
     **spec: Any,
 ) -> PodInfo:
     name = name or f"pod-{next(_serial)}"
     return PodInfo(
         Pod(
             metadata=ObjectMeta(
-                namespace="default", name=name, uid=uid or f"uid-{name}", labels=labels
+                namespace=namespace, name=name, uid=uid or f"uid-{name}", labels=labels
             ),
             spec=msgspec.structs.replace(
                 PodSpec(scheduler_name=profile, priority=priority, node_name=node), **spec

@@ -71,6 +71,8 @@ class Model:
     """Uid -> how long the log was when it left."""
     log: list[tuple[ClusterEvent, Any, Any]] = field(default_factory=list)
     nominated: dict[str, str] = field(default_factory=dict)
+    debts: dict[str, float] = field(default_factory=dict)
+    """Namespace -> until when it lets others go first."""
     start_s: float = 0.0
     check_count: int = 0
 
@@ -143,13 +145,26 @@ class Model:
         while True:
             rejected = [w for w in self.backoff if w.rejectors]
             if self.active:
-                waiting = min(self.active, key=Waiting.sort_key)
+                waiting = self.first_active()
             elif rejected:
                 waiting = min(rejected, key=lambda w: (w.expiration_s(), w.sort_key()))
             else:
                 return None
             if self.take_off(waiting):
                 return waiting
+
+    def first_active(self) -> Waiting:
+        """Of those that owe nothing the first; else the first of whoever is free first."""
+
+        def debt_s(waiting: Waiting) -> float:
+            until_s = self.debts.get(waiting.info.pod.metadata.namespace, 0.0)
+            return until_s if until_s > self.now() else 0.0
+
+        return min(self.active, key=lambda w: (debt_s(w), w.sort_key()))
+
+    def owe(self, namespace: str, seconds: float) -> None:
+        until_s = self.now() + 9 * seconds
+        self.debts[namespace] = max(until_s, self.debts.get(namespace, 0.0))
 
     def take_off(self, waiting: Waiting) -> bool:
         self.remove(waiting)

@@ -60,6 +60,7 @@ FAILING = ClusterEvent(Resource.NODE, Action.UPDATE_NODE_CONDITION)
 EVENTS = [NODE_ADD, NODE_LABEL, NODE_DELETE, POD_DELETE, FAILING, FORCE_ACTIVATE]
 REJECTORS = ["Fit", "Labels", "OwnLabel", "AnyUpdate", "Deaf"]
 NODES = ["node-1", "node-2"]
+NAMESPACES = ["default", "default", "shop", "bank"]
 
 Rejection = tuple[frozenset[str], frozenset[str]]
 """(unschedulable, pending): pending plugins are in both."""
@@ -131,9 +132,11 @@ class QueueMachine(RuleBasedStateMachine):
         priority=st.integers(0, 2),
         nominated=st.sampled_from(["", "", *NODES]),
         closed=st.sampled_from([None, None, None, 0, 1]),
+        namespace=st.sampled_from(NAMESPACES),
     )
-    def add(self, priority: int, nominated: str, closed: int | None) -> None:
-        info = pod(f"pod-{next(self.serial)}", priority=priority, nominated=nominated)
+    def add(self, priority: int, nominated: str, closed: int | None, namespace: str) -> None:
+        name = f"pod-{next(self.serial)}"
+        info = pod(name, priority=priority, nominated=nominated, namespace=namespace)
         self.cluster[info.key] = info
         if closed is not None:
             self.gates[closed].closed_to.add(info.uid)
@@ -143,7 +146,7 @@ class QueueMachine(RuleBasedStateMachine):
     @initialize(pod_count=st.integers(1, 4))
     def start_with_some(self, pod_count: int) -> None:
         for priority in range(pod_count):
-            self.add(priority % 3, "", None)
+            self.add(priority % 3, "", None, NAMESPACES[priority])
 
     @rule(
         priorities=st.lists(st.integers(0, 2), min_size=1, max_size=4),
@@ -152,7 +155,10 @@ class QueueMachine(RuleBasedStateMachine):
     )
     def add_together(self, priorities: list[int], closed: int | None, data: st.DataObject) -> None:
         """To the queue they come as one; to the model one after the other."""
-        infos = [pod(f"pod-{next(self.serial)}", priority=priority) for priority in priorities]
+        infos = [
+            pod(f"pod-{next(self.serial)}", priority=priority, namespace=NAMESPACES[priority])
+            for priority in priorities
+        ]
         if closed is not None:
             self.gates[closed].closed_to.add(infos[0].uid)
         if self.cluster and data.draw(st.booleans()):
@@ -187,8 +193,9 @@ class QueueMachine(RuleBasedStateMachine):
     @rule(data=st.data())
     def recreate(self, data: st.DataObject) -> None:
         old = self.some_pod(data)
-        name = old.pod.metadata.name
-        self.replace(old, pod(name, uid=f"{name}-{next(self.serial)}", priority=old.priority))
+        name, namespace = old.pod.metadata.name, old.pod.metadata.namespace
+        uid = f"{name}-{next(self.serial)}"
+        self.replace(old, pod(name, uid=uid, priority=old.priority, namespace=namespace))
 
     @precondition(lambda self: self.cluster)
     @rule(data=st.data())
@@ -239,6 +246,15 @@ class QueueMachine(RuleBasedStateMachine):
         problem = self.queue.add_unschedulable_if_not_present(queued)
         self.model.fail(waiting, *rejected_by)
         assert bool(problem) == present
+
+    @precondition(lambda self: self.cluster)
+    @rule(data=st.data(), quarters=st.sampled_from([1, 4, 40]))
+    def owe(self, data: st.DataObject, quarters: int) -> None:
+        """An attempt took long."""
+        self.h.tick(quarters / 4)
+        info = self.some_pod(data)
+        self.queue.owe(info.key, quarters / 4)
+        self.model.owe(info.pod.metadata.namespace, quarters / 4)
 
     @precondition(lambda self: self.flying)
     @rule(data=st.data())

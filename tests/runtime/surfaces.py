@@ -12,7 +12,7 @@ from stowplan.core.bottlenecks import Bottlenecks
 from stowplan.errors import Unavailable
 from stowplan.framework.timing import Recorders
 from stowplan.objects.base import KubeObject
-from stowplan.runtime.auth import User, Verdict
+from stowplan.runtime.auth import Access, User
 from stowplan.runtime.decision_log import DecisionLog
 from stowplan.runtime.health import PING, Check, Health
 from stowplan.runtime.log import Log, Verbosity
@@ -40,11 +40,11 @@ class FakeReviews:
             raise Unavailable("no answer")
         return self.users.get(token)
 
-    async def may(self, user: User, verb: str, path: str) -> Verdict:
+    async def may(self, user: User, verb: str, path: str) -> Access:
         self.asked.append((user, verb, path))
         if self.broken:
             raise Unavailable("no answer")
-        return Verdict(self.allowed(user, verb, path))
+        return Access(self.allowed(user, verb, path))
 
 
 class Served(Cluster):

@@ -50,6 +50,25 @@ class Port:
         return json.loads("".join(reply.body))
 
 
+# -- the index ------------------------------------------------------------------------------
+
+
+def test_one_page_names_all_pages_for_people() -> None:
+    port = Port(node("n1"), pod("web"))
+    known = {path for path in port.endpoints._pages if path.startswith("/debug/")} - {"/debug/"}
+
+    pages = port.json("/debug")["pages"]
+
+    assert {page["path"] for page in pages} == known | {"/debug/decisions/NAMESPACE/POD"}
+    lines = port.text("/debug/").splitlines()
+    for page, line in zip(pages, lines, strict=False):
+        assert line.split(maxsplit=1) == [page["path"], page["about"]]
+        assert "\n" not in page["about"]
+        path = page["path"].replace("NAMESPACE/POD", "default/web")
+        assert port.ask(path).status in (200, 406), "there is such a page"
+    assert port.ask("/debug", "POST").status == 405
+
+
 # -- decisions ------------------------------------------------------------------------------
 
 TAINTED = node("tainted", taints=[{"key": "a", "value": "b", "effect": "NoSchedule"}])
@@ -172,11 +191,11 @@ def test_explanations_take_a_bounded_amount_of_memory() -> None:
     explanations._bytes_max = 10_000
     port.served.add(*(pod(f"p{n}", cpu="8") for n in range(100)))
 
-    kept = list(explanations._kept.values())
+    kept = [decision.explanation for decision in port.served.driver.machine.log.decisions()]
+    sizes = [explanation.byte_count for explanation in kept if explanation is not None]
 
-    assert 1 <= len(kept) < 20
-    assert sum(explanation.byte_count for explanation in kept) <= 10_000
-    assert explanations._byte_count == sum(explanation.byte_count for explanation in kept)
+    assert 1 <= len(sizes) < 20
+    assert explanations._byte_count == sum(sizes) <= 10_000
     assert "feasible" in port.json("/debug/decisions/default/p99")
     assert "feasible" not in port.json("/debug/decisions/default/p0"), "the brief form stays"
 
@@ -187,8 +206,10 @@ def test_explanations_are_bounded_in_number_too() -> None:
     explanations._count_max = 7
     port.served.add(*(pod(f"p{n}", cpu="8") for n in range(100)))
 
-    assert list(explanations._kept) == [f"default/p{n}" for n in range(93, 100)]
-    assert explanations._byte_count == sum(e.byte_count for e in explanations._kept.values())
+    kept = {d.pod: d.explanation for d in port.served.driver.machine.log.decisions()}
+    sizes = {pod: found.byte_count for pod, found in kept.items() if found is not None}
+    assert list(sizes) == [f"default/p{n}" for n in range(93, 100)]
+    assert explanations._byte_count == sum(sizes.values())
 
 
 def test_a_reconfigured_scheduler_goes_on_explaining() -> None:
@@ -230,6 +251,22 @@ def test_the_queue_shows_who_waits_where_and_because_of_whom() -> None:
     assert "wait" in pods["default/gated"]["gate"]
     lines = [line.split() for line in text.splitlines()]
     assert ["default/large", "unschedulable", "7", "1", "2s", "NodeResourcesFit"] in lines
+
+
+def test_the_queue_shows_who_lets_others_go_first() -> None:
+    port = Port()
+    port.served.driver.active = False
+    port.served.add(pod("large"), pod("web", namespace="shop"))
+    port.served.machine.queue.owe("default/large", 2.0)
+
+    data = port.json("/debug/queue")
+    text = port.text("/debug/queue")
+
+    assert data["counts"]["held back"] == 1
+    held = {entry["pod"]: entry.get("heldBackSeconds") for entry in data["pods"]}
+    assert held == {"default/large": 18.0, "shop/web": None}
+    because = "an attempt at default/large took 2.00 s"
+    assert f"namespace default lets others go first for 18.0 s: {because}\n" in text
 
 
 def test_the_cache_shows_nodes_and_their_pods() -> None:
@@ -441,5 +478,5 @@ def test_only_what_makes_sense_is_allowed() -> None:
         assert port.ask(path, "POST").status == 405, path
     assert port.ask("/configz", "DELETE").status == 405
     assert port.ask("/debug/queue?output=xml").status == 400
-    for path in ("/", "/nowhere", "/healthzz", "/debug", "/debug/queue/", "/debug/pprof/"):
+    for path in ("/", "/nowhere", "/healthzz", "/debug/queue/", "/debug/pprof/"):
         assert port.ask(path).status == 404, path

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from stowplan.clock import VirtualClock
-from stowplan.cluster.port import AllDone, Create, Done, Patch, separately
+from stowplan.cluster.port import AllDone, Create, Done, ListOptions, Patch, separately
 from stowplan.core.messages import RecordEvent
 from stowplan.errors import AlreadyExists, ApiError, Forbidden, NotFound, Unavailable
 from stowplan.objects.api import Request
@@ -27,7 +27,8 @@ from stowplan.runtime.event_recorder import (
     TRIES_MAX,
     EventRecorder,
 )
-from tests.builders import pod
+from tests.builders import node, pod
+from tests.runtime.replicas import World
 
 START_S = 1_700_000_000.5
 
@@ -213,6 +214,62 @@ def test_a_series_whose_event_is_gone_is_made_anew_with_its_count() -> None:
     assert again.body.series.count == 2
     assert again.body.series.last_observed_time == "2023-11-14T22:13:25.500000Z"
     assert recording.recorder.dropped == 0
+
+
+@pytest.mark.parametrize("then_s", [SERIES_REWRITE_S, 2 * SERIES_IDLE_S])
+def test_so_is_one_whose_count_is_written_now_and_then_or_at_its_end(
+    then_s: float, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Quietly: every event expires, and there are thousands of them."""
+    recording, about = Recording(), pod("web")
+    for _ in range(3):
+        recording.record(about)
+        recording.flush().sent.answer()
+    while recording.clock.now() < START_S + then_s and then_s == SERIES_REWRITE_S:
+        recording.clock.advance(SERIES_IDLE_S / 2)
+        recording.record(about)
+        recording.flush()
+    recording.clock.run(until_s=START_S + then_s + SERIES_IDLE_S)
+    recording.sent.answer_one(NotFound("expired"))
+
+    first, second, patched, again = recording.sent.requests
+    assert [type(it) for it in (first, second, patched, again)] == [Create, Patch, Patch, Create]
+    assert again.body == msgspec.structs.replace(first.body, series=again.body.series)
+    assert again.body.series.count >= 3
+    assert (recording.recorder.dropped, caplog.messages) == (0, [])
+
+
+def test_another_version_of_the_pod_gets_an_event_of_its_own() -> None:
+    """Whoever changed the pod (the scheduler writes why it waits) changed what there is to say."""
+    recording, about = Recording(), pod("web")
+    later = msgspec.structs.replace(
+        about, metadata=msgspec.structs.replace(about.metadata, resource_version="2")
+    )
+    for version, note in ((about, "no room"), (later, "no disk"), (later, "no disk")):
+        recording.record(version, note=note)
+        recording.flush().sent.answer()
+
+    first, second, repeated = recording.sent.requests
+    assert [type(request) for request in (first, second, repeated)] == [Create, Create, Patch]
+    assert (first.body.note, second.body.note) == ("no room", "no disk")
+    assert repeated.name == second.body.metadata.name
+    assert repeated.body["series"]["count"] == 2
+
+
+def test_a_pod_that_fits_nowhere_for_another_reason_is_told_so() -> None:
+    """As kube-scheduler does when a node is uncordoned that is too small."""
+    world = World(node("n1", cpu="1", unschedulable=True), node("n2", cpu="1", unschedulable=True))
+    world.replica(elect=False)
+    world.add(pod("big", cpu="4"))
+    world.clock.advance(60.0)
+    world.add(node("n2", cpu="1"))
+    world.clock.advance(60.0)
+
+    events = [it for it, _ in world.store.select(EVENT, ListOptions())[0] if isinstance(it, Event)]
+    assert [(it.note.partition(". ")[0], it.series) for it in events] == [
+        ("0/2 nodes are available: 2 node(s) were unschedulable", None),
+        ("0/2 nodes are available: 1 Insufficient cpu, 1 node(s) were unschedulable", None),
+    ]
 
 
 def test_one_that_cannot_be_made_anew_either_is_given_up() -> None:

@@ -7,7 +7,7 @@ import io
 import pytest
 
 from stowplan.clock import VirtualClock
-from stowplan.runtime.health import PING, Answer, Check, Health
+from stowplan.runtime.health import PING, Check, Health, HealthReport
 from stowplan.runtime.log import Log, Verbosity
 
 
@@ -19,20 +19,22 @@ class Checks:
         sick = Check("shutdown", lambda: self.problem)
         self.health = Health({"livez": (PING,), "readyz": (PING, sick)}, log)
 
-    def ask(self, path: str, *, verbose: bool = False, exclude: tuple[str, ...] = ()) -> Answer:
+    def ask(
+        self, path: str, *, verbose: bool = False, exclude: tuple[str, ...] = ()
+    ) -> HealthReport:
         answer = self.health.answer(path, verbose=verbose, exclude=exclude)
         assert answer is not None
         return answer
 
 
 def test_well() -> None:
-    assert Checks().ask("/readyz") == Answer(200, "ok")
+    assert Checks().ask("/readyz") == HealthReport(200, "ok")
 
 
 def test_well_at_length() -> None:
     text = "[+]ping ok\n[+]shutdown ok\nreadyz check passed\n"
 
-    assert Checks().ask("/readyz", verbose=True) == Answer(200, text)
+    assert Checks().ask("/readyz", verbose=True) == HealthReport(200, text)
 
 
 @pytest.mark.parametrize("verbose", [False, True])
@@ -42,7 +44,7 @@ def test_not_well_says_which_but_not_why(verbose: bool) -> None:
 
     text = "[+]ping ok\n[-]shutdown failed: reason withheld\nreadyz check failed\n"
 
-    assert checks.ask("/readyz", verbose=verbose) == Answer(500, text)
+    assert checks.ask("/readyz", verbose=verbose) == HealthReport(500, text)
     assert "process is shutting down" in checks.out.getvalue(), "the log does say why"
 
 
@@ -52,7 +54,9 @@ def test_a_check_can_be_left_out() -> None:
 
     answer = checks.ask("/readyz", verbose=True, exclude=("shutdown",))
 
-    assert answer == Answer(200, "[+]ping ok\n[+]shutdown excluded: ok\nreadyz check passed\n")
+    assert answer == HealthReport(
+        200, "[+]ping ok\n[+]shutdown excluded: ok\nreadyz check passed\n"
+    )
 
 
 def test_leaving_out_what_is_not_there_is_remarked_on() -> None:
@@ -65,13 +69,13 @@ def test_leaving_out_what_is_not_there_is_remarked_on() -> None:
 
 def test_one_check_alone() -> None:
     checks = Checks()
-    assert checks.ask("/readyz/shutdown") == Answer(200, "ok")
+    assert checks.ask("/readyz/shutdown") == HealthReport(200, "ok")
 
     checks.problem = "process is shutting down"
 
     answer = checks.ask("/readyz/shutdown")
-    assert answer == Answer(500, "internal server error: process is shutting down\n")
-    assert checks.ask("/readyz/ping") == Answer(200, "ok")
+    assert answer == HealthReport(500, "internal server error: process is shutting down\n")
+    assert checks.ask("/readyz/ping") == HealthReport(200, "ok")
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/readyz/nothing", "/livezz", "/readyz/ping/more"])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 import pytest
 from hypothesis import given, settings
@@ -344,3 +346,52 @@ def test_a_machine_that_breaks_ends_the_process_and_frees_the_lease() -> None:
 
     assert (only.ended, world.holder) == ([BROKEN], "")
     assert "LookupError: no such thing" in only.out.getvalue()
+
+
+# -- the election on another thread -----------------------------------------------------------
+
+
+class Elsewhere:
+    """What the election tells the replica is heard when the replica has time for it."""
+
+    def __init__(self) -> None:
+        self.told: list[Callable[[], None]] = []
+
+    def hear(self) -> None:
+        told, self.told = self.told, []
+        for action in told:
+            action()
+
+
+def test_a_lease_that_was_lost_stops_writes_before_the_replica_hears_of_it() -> None:
+    world, elsewhere = World(node("n")), Elsewhere()
+    leader = world.replica("a", back=lambda action: elsewhere.told.append(action))
+    elsewhere.hear()
+    assert (leader.replica.is_leading, leader.replica.may_write) == (True, True)
+
+    leader.lease_line.down = True
+    world.clock.advance(RENEW_S + 0.1)
+    assert (leader.replica.is_leading, leader.replica.may_write) == (True, False)
+    elsewhere.hear()
+
+    assert leader.ended == [1]
+
+
+def test_stopped_before_it_heard_that_it_leads_it_gives_the_lease_back() -> None:
+    world, elsewhere = World(node("n"), pod("p")), Elsewhere()
+    leader = world.replica("a", back=lambda action: elsewhere.told.append(action))
+    leader.replica.stop()
+    world.settle()
+    elsewhere.hear()
+
+    assert (leader.ended, world.holder, leader.binds) == ([0], "", [])
+
+
+def test_halted_from_outside_it_sends_nothing_and_leaves_the_end_to_others() -> None:
+    world = World(node("n"))
+    leader = world.replica("a")
+    leader.replica.halt()
+    world.add(pod("p"))
+    world.clock.advance(60.0)
+
+    assert (leader.binds, leader.ended, leader.replica.may_write) == ([], [], False)

@@ -13,7 +13,7 @@ import pytest
 
 from stowplan.clock import VirtualClock
 from stowplan.errors import InputError, NotFound
-from stowplan.runtime.log import JSON, Bridge, KObj, Log, Verbosity
+from stowplan.runtime.log import JSON, Block, Bridge, KObj, Log, Verbosity
 
 NOON_S = 1_700_049_600.25
 """2023-11-15 12:00:00.25 UTC"""
@@ -132,9 +132,37 @@ def test_no_value_can_forge_a_line() -> None:
     for paper in (text, data):
         paper.log.info(0, "Seen", name=forged)
 
-    assert not any(line.startswith("I1115") for line in text.text.splitlines()[1:])
+    assert text.text.count("\n") == 1
     assert data.text.count("\n") == 1
     assert data.last["name"] == forged
+
+
+HOSTILE = "a\x1b[2J\x9b31m\x85b\x7f\u202ec\u2028d\ud800"
+
+
+@pytest.mark.parametrize("format_", ["text", JSON])
+def test_no_value_can_do_anything_to_a_terminal(format_: str) -> None:
+    paper = Paper(format_=format_)
+
+    paper.log.info(0, HOSTILE, name=HOSTILE, pod=KObj(HOSTILE, HOSTILE), all=[HOSTILE])
+    paper.log.info(0, "Report", report=Block(f"{HOSTILE}\n{HOSTILE}"))
+    paper.log.error("Failed", ValueError(f"{HOSTILE}\nI1115 forged"))
+    paper.log.foreign("E", HOSTILE, HOSTILE, HOSTILE)
+
+    allowed = "\n\t" if format_ == "text" else "\n"
+    bad = [c for c in paper.text if not c.isprintable() and c not in allowed]
+    assert not bad
+    assert not any(line.startswith("I1115 forged") for line in paper.text.splitlines())
+    if format_ == JSON:
+        assert json.loads(paper.text.split("\n")[0])["name"] == HOSTILE
+
+
+def test_a_report_of_ours_keeps_its_lines() -> None:
+    paper = Paper()
+
+    paper.log.info(0, "Report", report=Block("one\ntwo\n"))
+
+    assert paper.text.endswith('"Report" report=<\n\tone\n\ttwo\n >\n')
 
 
 def test_other_libraries_write_in_the_same_form() -> None:

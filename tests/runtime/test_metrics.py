@@ -384,3 +384,18 @@ def test_several_listeners_hear_the_same() -> None:
     key = ("Filter", "Success", PROFILE)
     assert one._points[key].count == other._points[key].count == 1000
     assert one._points[key].sum == pytest.approx(sum(range(1000)) / 1e6)
+
+
+def test_namespaces_that_are_held_back_are_named() -> None:
+    served = Served()
+    served.driver.active = False
+    served.add(pod("a", namespace="greedy"), pod("b", namespace="shop"))
+    queue = served.machine.queue
+    queue.owe("greedy/a", 2.0)
+    assert read(served)["stowplan_held_back_pods"].value() == 1
+
+    queue.pop()
+    served.machine.handle(Tick(), served.clock.now() + 3.0)
+
+    held_back = read(served)["stowplan_namespace_held_back_seconds_total"]
+    assert held_back.value("greedy") == 3.0

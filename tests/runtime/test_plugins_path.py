@@ -9,11 +9,11 @@ from random import Random
 import pytest
 
 from stowplan.config import load_config
-from stowplan.core.dry_run import DryRun
 from stowplan.errors import InputError
 from stowplan.plugins import IN_TREE
 from stowplan.runtime.plugins_path import GROUP, load_registry
 from tests.builders import node, pod
+from tests.deciding import Deciding
 
 PLUGIN = '''
 """Only nodes whose name starts with a."""
@@ -80,7 +80,7 @@ def test_a_plugin_is_configured_like_those_in_the_tree(folder: Path) -> None:
     registry = load_registry([str(folder)], installed=[])
 
     objects = [node("a1"), node("b1"), pod("p")]
-    (decision,) = DryRun(objects, config=config, registry=registry, random=Random(0)).decide()
+    (decision,) = Deciding(objects, config=config, registry=registry, random=Random(0)).decide()
 
     assert decision.node == "b1"
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import aiohttp
 import pytest
+from aiohttp.http_parser import DeflateBuffer
 
 from stowplan.clock import RealClock
 from stowplan.cluster.tls import client_context
@@ -34,6 +35,7 @@ GUARDED = (
     "/statusz",
     "/healthz/ping",
     "/readyz/shutdown",
+    "/debug",
     "/debug/queue",
     "/debug/cache",
     "/debug/decisions/default/web",
@@ -412,3 +414,43 @@ def write_pair(pair: KeyPair, directory: Path) -> dict[str, str]:
     cert.write_bytes(pair.cert)
     key.write_bytes(pair.key)
     return {"cert_file": str(cert), "key_file": str(key)}
+
+
+# -- the scheduler is busy --------------------------------------------------------------------
+
+
+async def test_health_is_answered_while_the_scheduler_is_busy(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(server, "SCHEDULER_TIMEOUT_S", 0.05)
+    served = one_pod()
+    never: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+    served.surface.on_scheduler = lambda action: never
+
+    async with serving(served) as client:
+        for path in (*OPEN, "/metrics/slis", "/healthz/ping"):
+            assert (await client.ask(path, ADMIN))[0] == 200
+        code, text, _ = await client.ask("/metrics", ADMIN)
+
+    assert (code, json.loads(text)["message"]) == (504, "the scheduler is busy with a decision")
+
+
+@pytest.mark.parametrize("packing", ["gzip", "deflate"])
+async def test_nothing_is_unpacked(packing: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A megabyte that would become a gigabyte, of somebody who is not even known."""
+
+    def unpack(*given: Any, **more: Any) -> None:
+        raise AssertionError("something was unpacked")
+
+    monkeypatch.setattr(DeflateBuffer, "feed_data", unpack)
+    headers = {"Content-Encoding": packing}
+
+    async with serving(one_pod()) as client:
+        packed = {"data": b"x" * 1_000_000, "method": "POST"}
+        nobody = await client.ask("/livez", headers=dict(headers), **packed)
+        admin = await client.ask(
+            "/debug/flags/v", ADMIN, method="PUT", data=b"3", headers=dict(headers)
+        )
+
+    assert nobody[0] == 200
+    assert admin[0] == 200

@@ -75,7 +75,7 @@ def _leftovers(process: Process) -> Iterable[str]:
         "assumed": machine.cache.assumed_uids(),
         "reserved": list(process.reserved),
         "waiting at Permit": machine.waiting.uids(),
-        "in PreBind": list(machine.in_pre_bind),
+        "in PreBind": list(machine.bindings.in_pre_bind),
         "timers": [""] * machine.stepper.timer_count,
     }
     for what, found in left.items():

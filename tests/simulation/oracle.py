@@ -10,30 +10,30 @@ from collections.abc import Iterable
 from random import Random
 
 from stowplan.core.decision import Decision
-from stowplan.core.dry_run import DryRun, Waiting
 from stowplan.core.machine import Machine
 from stowplan.framework.plugin import Nominate
 from stowplan.objects.base import KubeObject
 from stowplan.runtime.driver import WATCHED
 from stowplan.state.node_info import NodeInfo
 from stowplan.state.pod_info import PodInfo
+from tests.deciding import Deciding, Waiting
 
 
 class FreshScheduler:
     def __init__(self, objects: Iterable[KubeObject]) -> None:
-        self._dry_run = DryRun([*objects], random=Random(0), tie_break="name", detail=False)
+        self._deciding = Deciding([*objects], random=Random(0), tie_break="name", detail=False)
 
     def nominate(self, pod: PodInfo, node: str) -> None:
         """Another pod, for which room is being made on that node."""
-        self._dry_run._waiting[pod.key] = Waiting(pod)
-        self._dry_run._nominator.add(pod, Nominate(node))
+        self._deciding.waiting[pod.key] = Waiting(pod)
+        self._deciding.nominator.add(pod, Nominate(node))
 
     def decide(self, pod: PodInfo) -> Decision:
         """A pod that gets a node is counted there from now on."""
-        framework = self._dry_run.framework_of(pod)
+        framework = self._deciding.framework_of(pod)
         assert framework is not None, f"{pod.key} is not ours"
-        self._dry_run._waiting.setdefault(pod.key, Waiting(pod))
-        return self._dry_run._attempt(framework, pod).decision
+        self._deciding.waiting.setdefault(pod.key, Waiting(pod))
+        return self._deciding.attempt(framework, pod).decision
 
 
 def second_opinion(machine: Machine, pod: PodInfo, decision: Decision) -> str:

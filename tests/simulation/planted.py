@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 import stowplan.core.binding
-import stowplan.core.machine
 from stowplan.cluster.informer import Informer
 from stowplan.cluster.leader_election import LeaderElector
 from stowplan.cluster.reflector import Reflector
@@ -28,7 +27,7 @@ Plant = Callable[[pytest.MonkeyPatch], None]
 
 def forgotten_unreserve(patch: pytest.MonkeyPatch) -> None:
     """After a binding failed, plugins are not told to give back what they took."""
-    patch.setattr(stowplan.core.machine, "unreserve", lambda *_: ())
+    patch.setattr(stowplan.core.binding, "unreserve", lambda *_: ())
 
 
 def missed_wake_up(patch: pytest.MonkeyPatch) -> None:

@@ -289,9 +289,10 @@ class Notes:
             self._ends(attempt.queued.info)
             self._process.bound.add(attempt.queued.info.uid)
 
-    def failed(self, queued: Any, decision: Any, status: Any, now_s: float, seconds: float) -> None:
-        self._ends(queued.info)
-        self._process.world.bindings.gave_up(self._process, queued.info.key)
+    def failed(self, attempt: Any, now_s: float) -> None:
+        info = attempt.queued.info
+        self._ends(info)
+        self._process.world.bindings.gave_up(self._process, info.key)
 
     def _ends(self, info: PodInfo) -> None:
         if self.under_way.pop(info.uid, None) is None:

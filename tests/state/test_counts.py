@@ -63,7 +63,7 @@ class Queries:
     def __init__(self) -> None:
         self.columns = {name: CountQuery(sort) for name, sort in SORTS.items()}
         self.domains = {
-            (name, key, rows_key): DomainQuery(sort, key, rows_key, member)
+            (name, key, rows_key): DomainQuery(CountQuery(sort), key, rows_key, member)
             for name, sort in SORTS.items()
             for key in (ZONE, HOSTNAME)
             for rows_key, (member, _) in MEMBERS.items()
@@ -159,7 +159,7 @@ OPS = st.lists(
 @given(OPS, OPS)
 def test_counts_follow_pods_and_nodes(few: int, before: list[Any], after: list[Any]) -> None:
     world, queries = World(), Queries()
-    kept, counts._ONE_BY_ONE_MAX = counts._ONE_BY_ONE_MAX, few
+    kept, counts.FEW = counts.FEW, few
     try:
         for ops in (before, after):
             for op in ops:
@@ -167,7 +167,7 @@ def test_counts_follow_pods_and_nodes(few: int, before: list[Any], after: list[A
             world.table.refresh(world.cache)
             check(world, queries)
     finally:
-        counts._ONE_BY_ONE_MAX = kept
+        counts.FEW = kept
 
 
 def test_a_table_that_grows_keeps_its_counts() -> None:
@@ -205,7 +205,9 @@ def test_counts_that_were_dropped_are_made_again(monkeypatch: pytest.MonkeyPatch
         Queries(),
     )
     others = [
-        DomainQuery(PodsMatching(frozenset({(frozenset({"default", f"ns{n}"}), WEB)})), ZONE)
+        DomainQuery(
+            CountQuery(PodsMatching(frozenset({(frozenset({"default", f"ns{n}"}), WEB)}))), ZONE
+        )
         for n in range(9)
     ]
     check(world, queries)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,10 +14,11 @@ from stowplan.objects.node import Node
 from stowplan.objects.pod import Pod
 from stowplan.state.cache import Cache
 from stowplan.state.consistency import table_problems
-from stowplan.state.count_index import DomainQuery
+from stowplan.state.count_index import CountQuery, DomainQuery
 from stowplan.state.node_table import NodeTable
 from stowplan.state.pod_info import PodInfo
 from stowplan.state.pod_sorts import PodsMatching
+from stowplan.state.row_follower import RowFollower
 from tests.builders import node, pod
 
 ZONE = "topology.kubernetes.io/zone"
@@ -79,7 +79,7 @@ class Cluster:
         self.cache = Cache()
         self.table = NodeTable()
         web = PodsMatching(frozenset({(None, selector_from_map({"app": "web"}))}))
-        self.web_by_zone = DomainQuery(web, ZONE)
+        self.web_by_zone = DomainQuery(CountQuery(web), ZONE)
 
     def do(self, step: Step) -> None:
         what, number, other, look = step
@@ -172,14 +172,16 @@ def test_a_rebuilt_table_lives_on(before: list[Step], after: list[Step]) -> None
     for step in before:
         cluster.do(step)
     cluster.refresh()
-    version, node_version = cluster.table.version, cluster.table.node_version
+    follower, node_follower = RowFollower(), RowFollower(of_nodes=True)
+    for each in (follower, node_follower):
+        each.changed(cluster.table)
 
     cluster.table.rebuild(cluster.cache)
 
     assert table_problems(cluster.table, cluster.cache) == []
-    changed = set(cluster.table.rows_newer_than(version).tolist())
-    assert changed == set(range(cluster.table.size))
-    assert len(cluster.table.rows_with_nodes_newer_than(node_version)) == cluster.table.size
+    every = set(range(cluster.table.size))
+    for each in (follower, node_follower):
+        assert set(each.changed(cluster.table) or ()) == every
     for step in after:
         cluster.do(step)
     cluster.refresh()
@@ -294,7 +296,7 @@ def test_a_change_of_zone_alone_does_not_reorder_the_nodes() -> None:
 CORRUPTIONS = {
     "a sum": lambda t: t._requested["cpu"].__setitem__(3, 7),
     "a dead row": lambda t: t._columns["alive"].__setitem__(2, False),
-    "a label": lambda t: t._labels[ZONE]._ids.__setitem__(1, 2),
+    "a label": lambda t: t._labels.find(ZONE)._ids.__setitem__(1, 2),
     "a pod's row": lambda t: t.pods._rows.__setitem__(0, 9),
     "a lost node": lambda t: t.row_of.pop("n-4"),
     "a taint list": lambda t: t._columns["taint_list"].__setitem__(0, t._taint_list((TAINT,))),
@@ -342,19 +344,6 @@ def test_ports_and_images_that_nobody_has_leave_nothing_behind() -> None:
 
     assert not cluster.table.ports.of_rows
     assert len(cluster.table.images) == 0
-
-
-def test_rows_changed_long_ago_are_still_told() -> None:
-    cluster = filled(40, 0)
-    seen = cluster.table.version
-    for n in range(5000):
-        cluster.cache.add_pod(pod(f"x-{n}", node=f"n-{n % 7}"))
-        cluster.table.refresh(cluster.cache)
-
-    changed = cluster.table.rows_newer_than(seen)
-
-    assert changed.tolist() == list(range(7))
-    assert np.array_equal(cluster.table.rows_newer_than(cluster.table.version), [])
 
 
 def test_rows_without_a_node_have_no_numbers_of_lists_that_are_gone() -> None:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
 
-from stowplan.framework import (
+from stowplan.plugin import (
     MAX_NODE_SCORE,
     Cycle,
     Handle,
     NodeInfo,
     NodeTable,
     PodInfo,
+    Reads,
     Rows,
     Scores,
 )
@@ -23,15 +23,12 @@ PRICE = "example.com/price"
 
 class CheapNodes:
     name = "CheapNodes"
-    node_only = True
+    reads = Reads.NODE
 
     def __init__(self, args: Any, handle: Handle) -> None:
         self._highest = int((args or {}).get("highestPrice", 100))
         if self._highest < 1:
             raise ValueError(f"highestPrice is {self._highest}, and must be positive")
-
-    def signature(self, pod: PodInfo) -> Hashable:
-        return ()
 
     def score_node(self, cycle: Cycle, pod: PodInfo, node: NodeInfo) -> int:
         return self._score(node.labels.get(PRICE))

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from stowplan.framework import (
+from stowplan.plugin import (
     Action,
     Cycle,
     EventRegistration,
     Handle,
     Hint,
+    Node,
     NodeInfo,
     NodeTable,
+    Pod,
     PodInfo,
+    Reads,
     Resource,
     Rows,
     Status,
@@ -22,7 +25,6 @@ from stowplan.framework import (
     unresolvable,
     verdict_of,
 )
-from stowplan.objects import Node, Pod
 
 TEAM = "example.com/team"
 OTHER_TEAM = "node(s) belonged to another team"
@@ -30,13 +32,10 @@ OTHER_TEAM = "node(s) belonged to another team"
 
 class TeamNodes:
     name = "TeamNodes"
-    node_only = True
+    reads = Reads.NODE
 
     def __init__(self, args: Any, handle: Handle) -> None:
         pass
-
-    def signature(self, pod: PodInfo) -> Hashable:
-        return (pod.kind.labels.get(TEAM),)
 
     def filter_node(self, cycle: Cycle, pod: PodInfo, node: NodeInfo) -> Status | None:
         owner = node.labels.get(TEAM)

@@ -10,7 +10,15 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from stowplan.errors import AlreadyExists, BadRequest, Conflict, Forbidden, Invalid, NotFound
+from stowplan.errors import (
+    AlreadyExists,
+    ApiError,
+    BadRequest,
+    Conflict,
+    Forbidden,
+    Invalid,
+    NotFound,
+)
 from stowplan.objects.kinds import Kind
 
 
@@ -31,6 +39,11 @@ def not_found(kind: Kind, name: str) -> NotFound:
 
 def already_exists(kind: Kind, name: str) -> AlreadyExists:
     return AlreadyExists(f'{resource(kind)} "{name}" already exists', details=about(kind, name))
+
+
+def internal(why: str) -> ApiError:
+    """500 without a reason: upstream has errors that nobody made a Status of."""
+    return ApiError(why, reason="")
 
 
 def conflict(kind: Kind, name: str, why: str, *, called: str = "") -> Conflict:
@@ -98,7 +111,7 @@ class InvalidObject(Invalid):
         texts = [f"{problem.field}: {problem.detail}" for problem in problems]
         why = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
         # Not the plural, as everywhere else: kubectl shows it to people.
-        details = {**about(kind, name), "kind": kind.name}
+        details = {**about(kind, name), "kind": kind.name} if kind.name else {}
         super().__init__(f'{what} "{name}" is invalid: {why}', details=details)
         self.causes = tuple(problems)
 
@@ -127,4 +140,4 @@ def not_allowed(field: str, detail: str) -> Problem:
 
 
 def _quote(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

@@ -10,12 +10,13 @@ from typing import Any
 
 import msgspec
 
-from stowplan.apiserver import answers
+from stowplan.apiserver import answers, wire_schema
+from stowplan.apiserver.conforming import Conformed, Malformed, conform
 from stowplan.apiserver.updates import WITHOUT_STATUS
 from stowplan.apiserver.validation import template_labels
 from stowplan.apiserver.watches import Rest
 from stowplan.errors import BadRequest
-from stowplan.objects.base import ObjectMeta
+from stowplan.objects.base import KubeObject, ObjectMeta
 from stowplan.objects.kinds import (
     CSI_DRIVER,
     CSI_NODE,
@@ -30,9 +31,10 @@ from stowplan.objects.kinds import (
 
 SHARED_MAX = 1024
 
+_NO_KIND = Kind("", "", "", "", False, KubeObject)
+
 _SYSTEM_METADATA = (
     "uid",
-    "generation",
     "creationTimestamp",
     "deletionTimestamp",
     "deletionGracePeriodSeconds",
@@ -69,6 +71,21 @@ def check_body(kind: Kind, body: Any) -> None:
             )
 
 
+def conformed(kind: Kind, body: dict[str, Any], *, is_patch: bool = False) -> dict[str, Any]:
+    """A body, or what a patch made of an object, with nothing but what the kind has."""
+    if isinstance(body, Conformed):
+        return body
+    message = wire_schema.message_of(kind.api_version, kind.name)
+    assert message is not None, f"{kind} is stored and not described"
+    try:
+        return conform(body, message)
+    except Malformed as error:
+        if not is_patch:
+            raise answers.not_handled(kind, str(error)) from None
+        problem = answers.invalid("patch", "{…}", str(error))
+        raise answers.InvalidObject(_NO_KIND, "", [problem]) from None
+
+
 def clean_body(kind: Kind, body: dict[str, Any]) -> dict[str, Any]:
     """A new object without what only the server decides."""
     metadata = {
@@ -81,8 +98,21 @@ def clean_body(kind: Kind, body: dict[str, Any]) -> dict[str, Any]:
     return data
 
 
-def check_identity(kind: Kind, meta: ObjectMeta, body: dict[str, Any]) -> None:
-    """Raise unless a PUT is about this object, and about this version of it if it says so."""
+def changed_identity(body: dict[str, Any], current: dict[str, Any]) -> list[answers.Problem]:
+    """What a patch would change of an object's metadata that nobody may change."""
+    after, before = body.get("metadata", {}), current.get("metadata", {})
+    return [
+        answers.invalid(f"metadata.{key}", after[key], "field is immutable")
+        for key in ("uid", "deletionTimestamp", "deletionGracePeriodSeconds")
+        # What is marked as deleted stays so, whatever a patch says.
+        if after.get(key) and after[key] != before.get(key) and (key == "uid" or key not in before)
+    ]
+
+
+def check_identity(
+    kind: Kind, meta: ObjectMeta, body: dict[str, Any], *, is_patch: bool = False
+) -> None:
+    """Raise unless a write is about this object, and about this version of it if it says so."""
     metadata = body.get("metadata", {})
     name = metadata.get("name", meta.name)
     if name != meta.name:
@@ -96,16 +126,18 @@ def check_identity(kind: Kind, meta: ObjectMeta, body: dict[str, Any]) -> None:
             f"request ({meta.namespace})"
         )
     uid = metadata.get("uid")
-    if uid and uid != meta.uid:
+    if uid and uid != meta.uid and not is_patch:
         raise answers.wrong_uid(kind, meta.namespace, meta.name, uid, meta.uid)
     version = metadata.get("resourceVersion")
-    if version and version != meta.resource_version:
+    if version and not version.isdecimal():
+        raise answers.internal(f'strconv.ParseUint: parsing "{version}": invalid syntax')
+    if version and int(version) and version != meta.resource_version:
         raise answers.modified(kind, meta.name)
-    if not version and kind.name in _CONDITIONAL:
-        problem = answers.invalid(
-            "metadata.resourceVersion", version, "must be specified for an update"
-        )
-        raise answers.InvalidObject(kind, meta.name, [problem])
+    if not int(version or 0) and kind.name in _CONDITIONAL:
+        problem = answers.invalid("metadata.resourceVersion", 0, "must be specified for an update")
+        # Upstream names the resource here, where it otherwise names the kind.
+        called = Kind(kind.group, kind.version, kind.plural, kind.plural, True, kind.struct)
+        raise answers.InvalidObject(called, meta.name, [problem])
 
 
 def with_job_selector(data: dict[str, Any], uid: str) -> dict[str, Any]:

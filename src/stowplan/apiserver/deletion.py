@@ -13,11 +13,8 @@ from functools import lru_cache
 from msgspec.structs import replace
 
 from stowplan.objects.base import KubeObject, ObjectMeta
-from stowplan.objects.pod import Pod
+from stowplan.objects.pod import ENDED_PHASES, Pod
 from stowplan.objects.times import format_time, parse_time
-
-ENDED_PHASES = frozenset({"Succeeded", "Failed"})
-
 
 Deletion = tuple[ObjectMeta, bool]
 """The metadata to store, or to show as the last state; and whether the object is gone."""

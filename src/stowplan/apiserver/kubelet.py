@@ -7,12 +7,16 @@ is put together in `kubelet_status`.
 
 A pod of a Job succeeds after a second.  Annotations say otherwise, for any pod:
 `stowplan/run-seconds: "30"` ends it after that time, `stowplan/exit-code: "1"` makes it fail.
+
+In a copy of another cluster (`is_copy`) the pods that are there go on as they are, those that end
+included, and no pod ends by itself: what the real ones would do is not known.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from random import Random
 
 from stowplan.apiserver.kubelet_status import ended_status, running_status
@@ -22,15 +26,13 @@ from stowplan.cluster.port import Cluster, Delete, Patch, ignore_all
 from stowplan.objects.base import KubeObject
 from stowplan.objects.changes import Added, Change, Deleted, Updated
 from stowplan.objects.kinds import NODE, POD
-from stowplan.objects.pod import Pod
+from stowplan.objects.pod import ENDED_PHASES, Pod
 from stowplan.objects.times import format_time, parse_time
 
 PODS_PER_TURN = 64
 JOB_RUN_S = 1.0
 RUN_SECONDS = "stowplan/run-seconds"
 EXIT_CODE = "stowplan/exit-code"
-
-_FINISHED = frozenset({"Succeeded", "Failed"})
 
 
 class Kubelet:
@@ -42,12 +44,16 @@ class Kubelet:
         call_later: Callable[[float, Callable[[], None]], object],
         random: Random,
         detailed: bool = False,
+        is_copy: bool = False,
     ) -> None:
         """`detailed`: also write what only people read, such as addresses and containers."""
         self._cluster = cluster
         self._clock = clock
         self._call_later = call_later
         self._detailed = detailed
+        self._is_copy = is_copy
+        self._ends_s: dict[str, float] = {}
+        """When pods that run for a while will end, by uid."""
         self._todo: deque[Pod] = deque()
         self._turn_asked = False
         self._stopped = False
@@ -69,6 +75,14 @@ class Kubelet:
         self._nodes.start()
         self._pods.start()
 
+    def resume(self, other: Kubelet, resource_version: str) -> None:
+        """Go on where another one is: on a fork of its cluster, made at this version."""
+        self._nodes.resume(other._nodes, resource_version)
+        self._pods.resume(other._pods, resource_version)
+        self._ends_s, self._todo = other._ends_s.copy(), other._todo.copy()
+        self._homeless = {node: pods.copy() for node, pods in other._homeless.items()}
+        self._turn_asked = other._turn_asked
+
     def stop(self) -> None:
         self._stopped = True
         self._nodes.stop()
@@ -77,6 +91,11 @@ class Kubelet:
     @property
     def busy(self) -> bool:
         return bool(self._todo)
+
+    @property
+    def has_plans(self) -> bool:
+        """Whether a pod will end by itself."""
+        return bool(self._ends_s)
 
     def _pods_changed(self, changes: Sequence[Change]) -> None:
         for change in changes:
@@ -88,10 +107,10 @@ class Kubelet:
     def _seen(self, obj: KubeObject) -> None:
         assert isinstance(obj, Pod)
         node = obj.spec.node_name
-        if not node:
+        if not node or (self._is_copy and not self._pods.synced):
             return
         ends = obj.metadata.deletion_timestamp is not None
-        starts = obj.status.phase not in _FINISHED and obj.status.start_time is None
+        starts = obj.status.phase not in ENDED_PHASES and obj.status.start_time is None
         if self._nodes.get(node) is None and (ends or starts):
             self._homeless.setdefault(node, {})[obj.uid] = obj
         elif ends or starts:
@@ -101,6 +120,7 @@ class Kubelet:
             self._plan_end(obj)
 
     def _gone(self, obj: KubeObject) -> None:
+        self._ends_s.pop(obj.uid, None)
         if isinstance(obj, Pod) and obj.spec.node_name in self._homeless:
             self._homeless[obj.spec.node_name].pop(obj.uid, None)
 
@@ -135,21 +155,22 @@ class Kubelet:
 
     def _plan_end(self, pod: Pod) -> None:
         """Let a pod that does not run for ever finish when its time is up."""
-        run_s = run_seconds(pod)
+        run_s = None if self._is_copy else run_seconds(pod)
         if run_s is None:
             return
+        now_s = self._clock.now()
         started_s = parse_time(pod.status.start_time) if pod.status.start_time else 0.0
-        uid, key = pod.uid, pod.key
+        end_s = self._ends_s[pod.uid] = max(now_s, started_s + run_s)
+        self._call_later(end_s - now_s, partial(self._finish, pod.key, pod.uid))
 
-        def finish() -> None:
-            known = self._pods.get(key)
-            alive = isinstance(known, Pod) and known.uid == uid and known.status.phase == "Running"
-            if not self._stopped and alive and isinstance(known, Pod):
-                now = format_time(self._clock.now())
-                status = ended_status(known, now, exit_code(known), self._detailed)
-                self._cluster.call([_status_patch(known, status)], ignore_all)
-
-        self._call_later(max(0.0, started_s + run_s - self._clock.now()), finish)
+    def _finish(self, key: str, uid: str) -> None:
+        self._ends_s.pop(uid, None)
+        known = self._pods.get(key)
+        alive = isinstance(known, Pod) and known.uid == uid and known.status.phase == "Running"
+        if not self._stopped and alive and isinstance(known, Pod):
+            now = format_time(self._clock.now())
+            status = ended_status(known, now, exit_code(known), self._detailed)
+            self._cluster.call([_status_patch(known, status)], ignore_all)
 
 
 def _status_patch(pod: Pod, status: dict[str, object]) -> Patch:

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol
 
+from stowplan.apiserver.answers import internal
 from stowplan.apiserver.owners import OwnerIndex, Owners, Ref
 from stowplan.apiserver.selectors import Predicate
 from stowplan.apiserver.stored_kinds import STORED_KINDS
@@ -70,6 +71,10 @@ class Table:
             other.objects[namespace] = names.copy()
         return other
 
+    def clear(self) -> None:
+        self.objects.clear()
+        self.rests.clear()
+
     def find(self, namespace: str, name: str) -> KubeObject | None:
         return self.objects.get(namespace, NOBODY).get(name)
 
@@ -99,12 +104,13 @@ class Table:
         elif self.rests:
             self.rests.pop((namespace, name), None)
 
-    def remove(self, namespace: str, name: str) -> None:
+    def remove(self, namespace: str, name: str) -> Rest:
+        """Take an object out; what was kept beside it."""
         names = self.objects[namespace]
         names.pop(name, None)
         if not names and namespace:
             del self.objects[namespace]
-        self.rests.pop((namespace, name), None)
+        return self.rests.pop((namespace, name), None)
 
 
 _Pending = defaultdict[Table, list[Change]]
@@ -163,6 +169,12 @@ class Ledger:
         other._old = self._old
         return other
 
+    def clear(self) -> None:
+        """Let go of all objects: for a store that is closed."""
+        self.owners = OwnerIndex()
+        for table in self.tables.values():
+            table.clear()
+
     def next_version(self) -> str:
         """The version of the next write."""
         return f"{self.version + 1}"
@@ -186,8 +198,9 @@ class Ledger:
         if meta.owner_references:
             ref = Ref(table.kind, meta.namespace, meta.name)
             self.owners.move(ref, None, meta.owner_references)
-        change = Change("ADDED", new, meta.resource_version, version, rest)
-        self._pending[table].append(change)
+        self._pending[table].append(
+            Change("ADDED", new, meta.resource_version, version, rest),
+        )
 
     def modify(
         self, table: Table, old: KubeObject, new: KubeObject, rest: Rest = SAME_REST
@@ -205,8 +218,9 @@ class Ledger:
         if old.metadata.owner_references is not meta.owner_references:
             ref = Ref(table.kind, meta.namespace, meta.name)
             self.owners.move(ref, old.metadata.owner_references, meta.owner_references)
-        change = Change("MODIFIED", new, meta.resource_version, version, rest, old, old_rest)
-        self._pending[table].append(change)
+        self._pending[table].append(
+            Change("MODIFIED", new, meta.resource_version, version, rest, old, old_rest)
+        )
 
     def remove(
         self, table: Table, old: KubeObject, final: KubeObject, rest: Rest = SAME_REST
@@ -214,14 +228,14 @@ class Ledger:
         """Take an object out; `final` and `rest` are its last state."""
         meta = final.metadata
         self.version = version = self.version + 1
-        old_rest = table.rests.get((meta.namespace, meta.name)) if table.rests else None
+        old_rest = table.remove(meta.namespace, meta.name)
         if rest is SAME_REST:
             rest = old_rest
-        table.remove(meta.namespace, meta.name)
         if before := old.metadata.owner_references:
             self.owners.move(Ref(table.kind, meta.namespace, meta.name), before, None)
-        change = Change("DELETED", final, meta.resource_version, version, rest, old, old_rest)
-        self._pending[table].append(change)
+        self._pending[table].append(
+            Change("DELETED", final, meta.resource_version, version, rest, old, old_rest)
+        )
 
     def batch(self) -> AbstractContextManager[None]:
         """Commit the writes inside together; answers and events follow at the end."""
@@ -365,15 +379,13 @@ class Ledger:
             things = table.select(namespace, watcher.predicate)
             return [_added(thing, table) for thing in things], []
         if not version.isdecimal():
-            raise ApiError(
-                f'Invalid value: "{version}": strconv.ParseUint: parsing "{version}": '
-                "invalid syntax",
-                code=400,
-                reason="BadRequest",
+            raise internal(
+                f'resourceVersion: Invalid value: "{version}": strconv.ParseUint: parsing '
+                f'"{version}": invalid syntax'
             )
         number = int(version)
         if number > self.version:
-            raise Timeout(f"Too large resource version: {number}, current: {self.version}")
+            raise Timeout(f"Timeout: Too large resource version: {number}, current: {self.version}")
         watcher.version = number
         return [], table.hub.since(number)
 

@@ -37,6 +37,7 @@ MERGE_KEYS: dict[tuple[str, str], str] = {
     ("status", "podIPs"): "ip",
     ("status", "hostIPs"): "ip",
     ("status", "resourceClaimStatuses"): "name",
+    ("status", "reservedFor"): "uid",
 }
 """(field the list's owner sits in, list field) to the key of its items.
 
@@ -223,12 +224,15 @@ def _apply_operation(document: list[Any], operation: dict[str, Any]) -> None:
     elif op == "remove":
         _remove(document, path)
     elif op == "replace":
-        owner, key = _locate(document, path, op)
+        # As upstream's library does it, a missing member is replaced as well.
+        owner, key = _owner(document, path, op)
+        if isinstance(owner, list) and owner is not document:
+            key = _index(key, len(owner) - 1, path, op)
         owner[key] = deepcopy(_value(operation))
     elif op == "move":
         source = _source(operation)
         if path.startswith(source + "/"):
-            raise Invalid(f"move operation does not apply: {path} is inside {source}")
+            raise _rejected(f"move operation does not apply: {path} is inside {source}")
         _add(document, path, _remove(document, source))
     elif op == "copy":
         owner, key = _locate(document, _source(operation), op)
@@ -236,7 +240,7 @@ def _apply_operation(document: list[Any], operation: dict[str, Any]) -> None:
     elif op == "test":
         _test(document, path, operation.get("value"))
     else:
-        raise BadRequest(f"unknown json patch operation: {op!r}")
+        raise _rejected(f"unknown json patch operation: {op!r}")
 
 
 def _value(operation: dict[str, Any]) -> Any:
@@ -265,7 +269,7 @@ def _add(document: list[Any], path: str, value: Any) -> None:
 def _remove(document: list[Any], path: str) -> Any:
     owner, key = _locate(document, path, "remove")
     if owner is document:
-        raise Invalid("remove operation does not apply: the whole object cannot be removed")
+        raise _rejected("remove operation does not apply: the whole object cannot be removed")
     return owner.pop(key)
 
 
@@ -277,7 +281,7 @@ def _test(document: list[Any], path: str, expected: Any) -> None:
             return
         raise
     if not _same(owner[key], expected):
-        raise Invalid(f"testing value {path} failed: test failed")
+        raise _rejected(f"testing value {path} failed: test failed")
 
 
 def _same(left: Any, right: Any) -> bool:
@@ -326,12 +330,19 @@ def _index(token: str, index_max: int, path: str, op: str) -> int:
     if not token.isascii() or not token.isdigit() or (token[0] == "0" and token != "0"):
         raise _missing(op, path)
     if int(token) > index_max:
-        raise Invalid(f'{op} operation does not apply: doc is missing path: "{path}": out of range')
+        raise _rejected(
+            f'{op} operation does not apply: doc is missing path: "{path}": out of range'
+        )
     return int(token)
 
 
 def _missing(op: str, path: str) -> Invalid:
-    return Invalid(f'{op} operation does not apply: doc is missing path: "{path}": missing value')
+    return _rejected(f'{op} operation does not apply: doc is missing path: "{path}": missing value')
+
+
+def _rejected(why: str) -> Invalid:
+    """Upstream does not say why; a hint does, for those who see it."""
+    return Invalid("the server rejected our request due to an error in our request", hint=why)
 
 
 def _type_of(value: Any) -> str:

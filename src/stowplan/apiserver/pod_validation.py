@@ -22,6 +22,7 @@ from stowplan.apiserver.answers import (
 from stowplan.apiserver.defaults import default_spec
 from stowplan.apiserver.validation import (
     TAINT_EFFECTS,
+    key_problems,
     label_problem,
     subdomain_problem,
     validate_labels,
@@ -69,7 +70,7 @@ def validate_template(template: object) -> list[Problem]:
         pod = convert(template or {}, Pod)
     except msgspec.ValidationError as error:
         return [invalid("spec.template", "", str(error))]
-    labels = validate_labels(pod.metadata.labels, "metadata.labels")
+    labels = validate_labels(pod.metadata.labels, "labels")
     problems = [*labels, *validate_spec(default_spec(pod.spec))]
     return [problem._replace(field=f"spec.template.{problem.field}") for problem in problems]
 
@@ -91,17 +92,18 @@ def _problems(spec: PodSpec) -> Iterator[Problem]:
     if spec.affinity is not None:
         yield from _affinity(spec.affinity)
     for n, toleration in enumerate(spec.tolerations or ()):
-        yield from _toleration(toleration, f"spec.tolerations[{n}]")
+        yield from validate_toleration(toleration, f"spec.tolerations[{n}]")
     yield from _constraints(spec.topology_spread_constraints or [])
     yield from validate_resources(spec.overhead, "spec.overhead")
     if spec.resources is not None:
-        yield from _requirements(spec.resources, "spec.resources")
+        yield from validate_requirements(spec.resources, "spec.resources")
 
 
 def _containers(spec: PodSpec) -> Iterator[Problem]:
     if not spec.containers:
         yield required("spec.containers")
     names: set[str] = set()
+    host_ports: set[str] = set()
     for field, containers in (
         ("spec.containers", spec.containers),
         ("spec.initContainers", spec.init_containers),
@@ -109,9 +111,20 @@ def _containers(spec: PodSpec) -> Iterator[Problem]:
         for n, container in enumerate(containers or ()):
             where = f"{field}[{n}]"
             yield from _container(container, where)
+            yield from _host_ports(container, where, host_ports if field[5] == "c" else set())
             if container.name and container.name in names:
                 yield duplicate(f"{where}.name", container.name)
             names.add(container.name)
+
+
+def _host_ports(container: Container, where: str, taken: set[str]) -> Iterator[Problem]:
+    """A port of the host can be had once; containers that run after each other may share it."""
+    for n, port in enumerate(container.ports or ()):
+        if port.host_port:
+            text = f"{port.protocol}/{port.host_ip}/{port.host_port}"
+            if text in taken:
+                yield duplicate(f"{where}.ports[{n}].hostPort", text)
+            taken.add(text)
 
 
 def _container(container: Container, where: str) -> Iterator[Problem]:
@@ -132,7 +145,7 @@ def _container(container: Container, where: str) -> Iterator[Problem]:
         if port.protocol not in PROTOCOLS:
             yield unsupported(f"{field}.protocol", port.protocol, PROTOCOLS)
     if container.resources is not None:
-        yield from _requirements(container.resources, f"{where}.resources")
+        yield from validate_requirements(container.resources, f"{where}.resources")
 
 
 def amounts_are_right(containers: list[Container] | None) -> bool:
@@ -141,7 +154,7 @@ def amounts_are_right(containers: list[Container] | None) -> bool:
         resources = container.resources
         if resources is None or _asks_plainly(resources):
             continue
-        if [*_requirements(resources, "")]:
+        if [*validate_requirements(resources, "")]:
             return False
     return True
 
@@ -157,7 +170,7 @@ def _asks_plainly(resources: ResourceRequirements) -> bool:
         return False
 
 
-def _requirements(resources: ResourceRequirements, where: str) -> Iterator[Problem]:
+def validate_requirements(resources: ResourceRequirements, where: str) -> Iterator[Problem]:
     limits, requests = resources.limits or {}, resources.requests or {}
     broken = [
         *validate_resources(limits, f"{where}.limits"),
@@ -217,7 +230,7 @@ def _gates(spec: PodSpec) -> Iterator[Problem]:
     names = set()
     for n, gate in enumerate(spec.scheduling_gates or ()):
         where = f"spec.schedulingGates[{n}]"
-        if problem := label_key_problem(gate.name):
+        for problem in key_problems(gate.name):
             yield invalid(where, gate.name, problem)
         if gate.name in names:
             yield duplicate(where, gate.name)
@@ -233,18 +246,18 @@ def _affinity(affinity: Affinity) -> Iterator[Problem]:
             if not node.required.node_selector_terms:
                 yield required(field, "must have at least one node selector term")
             for n, term in enumerate(node.required.node_selector_terms or ()):
-                yield from _node_term(term, f"{field}[{n}]")
+                yield from validate_node_term(term, f"{field}[{n}]")
         for n, preferred in enumerate(node.preferred or ()):
             field = f"{where}.preferredDuringSchedulingIgnoredDuringExecution[{n}]"
             yield from _weight(preferred.weight, field)
-            yield from _node_term(preferred.preference, f"{field}.preference")
+            yield from validate_node_term(preferred.preference, f"{field}.preference")
     if affinity.pod_affinity is not None:
         yield from _pod_affinity(affinity.pod_affinity, "spec.affinity.podAffinity")
     if affinity.pod_anti_affinity is not None:
         yield from _pod_affinity(affinity.pod_anti_affinity, "spec.affinity.podAntiAffinity")
 
 
-def _node_term(term: NodeSelectorTerm, where: str) -> Iterator[Problem]:
+def validate_node_term(term: NodeSelectorTerm, where: str) -> Iterator[Problem]:
     for n, expression in enumerate(term.match_expressions or ()):
         yield from _node_requirement(expression, f"{where}.matchExpressions[{n}]")
     for n, wanted in enumerate(term.match_fields or ()):
@@ -277,7 +290,7 @@ def _node_requirement(wanted: NodeSelectorRequirement, where: str) -> Iterator[P
             yield required(f"{where}.values", text)
     else:
         yield invalid(f"{where}.operator", wanted.operator, "not a valid selector operator")
-    if problem := label_key_problem(wanted.key):
+    for problem in key_problems(wanted.key):
         yield invalid(f"{where}.key", wanted.key, problem)
 
 
@@ -303,8 +316,9 @@ def _pod_term(term: PodAffinityTerm, where: str) -> Iterator[Problem]:
             yield invalid(f"{where}.namespace", namespace, problem)
     if not term.topology_key:
         yield required(f"{where}.topologyKey", "can not be empty")
-    elif problem := label_key_problem(term.topology_key):
-        yield invalid(f"{where}.topologyKey", term.topology_key, problem)
+    else:
+        for problem in key_problems(term.topology_key):
+            yield invalid(f"{where}.topologyKey", term.topology_key, problem)
     if term.label_selector is None:
         for name, keys in (
             ("matchLabelKeys", term.match_label_keys),
@@ -314,10 +328,26 @@ def _pod_term(term: PodAffinityTerm, where: str) -> Iterator[Problem]:
                 yield not_allowed(
                     f"{where}.{name}", "must not be specified when labelSelector is not set"
                 )
+    yield from _label_keys(term, where)
 
 
-def _toleration(toleration: Toleration, where: str) -> Iterator[Problem]:
-    if toleration.key and (problem := label_key_problem(toleration.key)):
+def _label_keys(term: PodAffinityTerm, where: str) -> Iterator[Problem]:
+    mismatch = set(term.mismatch_label_keys or ())
+    for n, key in enumerate(term.match_label_keys or ()):
+        if key in mismatch:
+            text = "exists in both matchLabelKeys and mismatchLabelKeys"
+            yield invalid(f"{where}.matchLabelKeys[{n}]", key, text)
+    for name, keys in (
+        ("matchLabelKeys", term.match_label_keys),
+        ("mismatchLabelKeys", term.mismatch_label_keys),
+    ):
+        for n, key in enumerate(keys or ()):
+            for problem in key_problems(key):
+                yield invalid(f"{where}.{name}[{n}]", key, problem)
+
+
+def validate_toleration(toleration: Toleration, where: str) -> Iterator[Problem]:
+    for problem in key_problems(toleration.key) if toleration.key else ():
         yield invalid(f"{where}.key", toleration.key, problem)
     if not toleration.key and toleration.operator != "Exists":
         text = (
@@ -356,8 +386,9 @@ def _constraint(constraint: TopologySpreadConstraint, where: str) -> Iterator[Pr
         yield invalid(f"{where}.maxSkew", constraint.max_skew, "must be greater than zero")
     if not constraint.topology_key:
         yield required(f"{where}.topologyKey", "can not be empty")
-    elif problem := label_key_problem(constraint.topology_key):
-        yield invalid(f"{where}.topologyKey", constraint.topology_key, problem)
+    else:
+        for problem in key_problems(constraint.topology_key):
+            yield invalid(f"{where}.topologyKey", constraint.topology_key, problem)
     if constraint.when_unsatisfiable not in UNSATISFIABLE_ACTIONS:
         action = constraint.when_unsatisfiable
         yield unsupported(f"{where}.whenUnsatisfiable", action, UNSATISFIABLE_ACTIONS)

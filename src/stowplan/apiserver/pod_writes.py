@@ -27,7 +27,6 @@ _CONDITION_FIELDS = {
     "lastTransitionTime": "last_transition_time",
     "observedGeneration": "observed_generation",
 }
-_BODY_KEYS = frozenset({"metadata", "status"})
 _TEXT_FIELDS = {
     "phase": "phase",
     "reason": "reason",
@@ -36,7 +35,7 @@ _TEXT_FIELDS = {
 }
 
 
-Merged = dict[int, tuple[PodStatus, dict[str, Any], PodStatus]]
+Merged = dict[int, tuple[PodStatus, Any, PodStatus]]
 """What patches of one call made of which status: by the id of the status before."""
 
 
@@ -47,14 +46,13 @@ def patched_status(pod: Pod, request: Patch, merged: Merged) -> PodStatus | None
     """
     if request.subresource != "status" or request.patch_type != "strategic":
         return None
-    body = request.body
-    if not isinstance(body, dict) or not body.keys() <= _BODY_KEYS:
+    body, before = request.body, pod.status
+    if not isinstance(body, dict):
         return None
+    patch = body.get("status")
     # It may name this very pod, and changes nothing of its metadata.
-    if "metadata" in body and body["metadata"] != {"uid": pod.metadata.uid}:
-        return None
-    patch, before = body.get("status"), pod.status
-    if not isinstance(patch, dict):
+    named = {"metadata": {"uid": pod.metadata.uid}, "status": patch}
+    if body != named and body != {"status": patch}:
         return None
     known = merged.get(id(before))
     if known is not None and known[1] == patch:
@@ -65,7 +63,9 @@ def patched_status(pod: Pod, request: Patch, merged: Merged) -> PodStatus | None
     return after
 
 
-def _merge(status: PodStatus, patch: dict[str, Any]) -> PodStatus | None:
+def _merge(status: PodStatus, patch: Any) -> PodStatus | None:
+    if not isinstance(patch, dict):
+        return None
     changes: dict[str, Any] = {}
     for key, value in patch.items():
         field = _TEXT_FIELDS.get(key)

@@ -17,6 +17,7 @@ from stowplan.objects.base import KubeObject, ObjectReference
 from stowplan.objects.kinds import EVENT, NAMESPACE, NODE, POD, Kind
 from stowplan.objects.labels import SelectorError
 from stowplan.objects.selector_text import parse_selector
+from stowplan.objects.selectors import Selector
 
 Test = Callable[[Any], bool]
 Getter = Callable[[Any], Any]
@@ -84,6 +85,11 @@ _FIELDS: dict[Kind, dict[str, Getter]] = {
 }
 
 
+_OWN_SELECTABLE = frozenset(
+    {"Event", "Namespace", "Node", "Pod", "ReplicationController", "Secret", "Service"}
+)
+
+
 def predicate(kind: Kind, options: ListOptions) -> Predicate | None:
     """What says whether an object is selected, or None when every one is."""
     tests: list[Test] = []
@@ -148,16 +154,23 @@ def _field_tests(kind: Kind, text: str) -> list[Test]:
     tests: list[Test] = []
     for field in [*wanted, *unwanted]:
         if field not in getters:
-            raise BadRequest(
-                f'Unable to find "{kind.api_version}, Resource={kind.plural}" that match '
-                f'field selector "{text}": field label not supported: {field}'
-            )
+            raise BadRequest(_not_selectable(kind, field))
     for field, values in wanted.items():
         # Two different values at once: nothing is both.
         tests.append(_is_one(getters[field], values) if len(values) == 1 else _never)
     for field, values in unwanted.items():
         tests.append(_NoneOf(getters[field], frozenset(values)))
     return tests
+
+
+def _not_selectable(kind: Kind, field: str) -> str:
+    if kind.name == "Job":
+        return f'field label "{field}" not supported for Job'
+    if kind.name == "ResourceSlice":
+        return f"field label not supported for {kind.api_version}, Kind={kind.name}: {field}"
+    if kind.name in _OWN_SELECTABLE:
+        return f"field label not supported: {field}"
+    return f'"{field}" is not a known field selector: only "metadata.name", "metadata.namespace"'
 
 
 def _never(_: Any) -> bool:
@@ -204,11 +217,16 @@ def _in_namespace(namespace: str) -> Test:
     return test
 
 
-def _label_test(text: str) -> Test:
+def check_label_selector(text: str) -> Selector:
+    """The selector; 400 where it is none."""
     try:
-        selector = parse_selector(text)
+        return parse_selector(text)
     except SelectorError as error:
         raise BadRequest(str(error)) from None
+
+
+def _label_test(text: str) -> Test:
+    selector = check_label_selector(text)
 
     def test(thing: KubeObject) -> bool:
         return selector.matches(thing.metadata.labels or _NO_LABELS)

@@ -199,6 +199,11 @@ class Store:
             for watcher in [*table.hub.watchers]:
                 table.hub.end(watcher, None)
 
+    def close(self) -> None:
+        """End every watch and let go of all objects; nothing can be asked any more."""
+        self.end_watches()
+        self._ledger.clear()
+
     def compact(self) -> None:
         """Forget the history: a watch from any version but the latest is Gone."""
         self._ledger.forget_all()

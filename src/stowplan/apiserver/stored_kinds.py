@@ -51,19 +51,27 @@ class ClusterRoleBinding(KubeObject, frozen=True):
     pass
 
 
-class ResourceClaim(KubeObject, frozen=True):
+class CronJob(KubeObject, frozen=True):
     pass
 
 
-class ResourceClaimTemplate(KubeObject, frozen=True):
+class Ingress(KubeObject, frozen=True):
     pass
 
 
-class ResourceSlice(KubeObject, frozen=True):
+class IngressClass(KubeObject, frozen=True):
     pass
 
 
-class DeviceClass(KubeObject, frozen=True):
+class NetworkPolicy(KubeObject, frozen=True):
+    pass
+
+
+class ResourceQuota(KubeObject, frozen=True):
+    pass
+
+
+class HorizontalPodAutoscaler(KubeObject, frozen=True):
     pass
 
 
@@ -73,7 +81,7 @@ def _plain(api_version: str, struct: type[KubeObject], plural: str, *, namespace
 
 
 _RBAC = "rbac.authorization.k8s.io/v1"
-_RESOURCE = "resource.k8s.io/v1"
+_NETWORKING = "networking.k8s.io/v1"
 
 PLAIN_KINDS: tuple[Kind, ...] = (
     _plain("v1", ConfigMap, "configmaps", namespaced=True),
@@ -81,15 +89,17 @@ PLAIN_KINDS: tuple[Kind, ...] = (
     _plain("v1", ServiceAccount, "serviceaccounts", namespaced=True),
     _plain("v1", Endpoints, "endpoints", namespaced=True),
     _plain("discovery.k8s.io/v1", EndpointSlice, "endpointslices", namespaced=True),
+    _plain("v1", ResourceQuota, "resourcequotas", namespaced=True),
+    _plain("batch/v1", CronJob, "cronjobs", namespaced=True),
+    _plain("autoscaling/v2", HorizontalPodAutoscaler, "horizontalpodautoscalers", namespaced=True),
+    _plain(_NETWORKING, Ingress, "ingresses", namespaced=True),
+    _plain(_NETWORKING, IngressClass, "ingressclasses", namespaced=False),
+    _plain(_NETWORKING, NetworkPolicy, "networkpolicies", namespaced=True),
     _plain("apps/v1", ControllerRevision, "controllerrevisions", namespaced=True),
     _plain(_RBAC, Role, "roles", namespaced=True),
     _plain(_RBAC, ClusterRole, "clusterroles", namespaced=False),
     _plain(_RBAC, RoleBinding, "rolebindings", namespaced=True),
     _plain(_RBAC, ClusterRoleBinding, "clusterrolebindings", namespaced=False),
-    _plain(_RESOURCE, ResourceClaim, "resourceclaims", namespaced=True),
-    _plain(_RESOURCE, ResourceClaimTemplate, "resourceclaimtemplates", namespaced=True),
-    _plain(_RESOURCE, ResourceSlice, "resourceslices", namespaced=False),
-    _plain(_RESOURCE, DeviceClass, "deviceclasses", namespaced=False),
 )
 
 STORED_KINDS: tuple[Kind, ...] = (*KINDS, *PLAIN_KINDS)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from stowplan.apiserver.pod_update import resized_spec
+from stowplan.apiserver.services import keep_addresses
 from stowplan.errors import BadRequest, NotFound
 from stowplan.objects.kinds import (
     CSI_DRIVER,
@@ -20,6 +21,7 @@ from stowplan.objects.kinds import (
     POD,
     PRIORITY_CLASS,
     RUNTIME_CLASS,
+    SERVICE,
     STORAGE_CLASS,
     Kind,
 )
@@ -71,6 +73,8 @@ def _merge_object(kind: Kind, body: Data, current: Data) -> Data:
     merged["metadata"] = _merge_metadata(_mapping(body, "metadata"), _mapping(current, "metadata"))
     if kind.name not in WITHOUT_STATUS:
         _carry_over(merged, current, ("status",))
+    if kind is SERVICE:
+        return keep_addresses(merged, current)
     if kind is POD:
         # Filled in at creation, from classes that may have changed since.
         spec = dict(_mapping(body, "spec"))

@@ -11,6 +11,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from msgspec import to_builtins
+
 from stowplan.apiserver.answers import (
     Problem,
     duplicate,
@@ -26,12 +28,13 @@ from stowplan.objects.base import (
     OwnerReference,
     Resources,
 )
-from stowplan.objects.kinds import NAMESPACE, Kind
+from stowplan.objects.kinds import Kind
 from stowplan.objects.labels import SelectorError, compile_selector
 from stowplan.objects.names import label_key_problem, label_value_problem
 from stowplan.objects.node import Node, Taint
 from stowplan.objects.quantity import QuantityError, parse_quantity
-from stowplan.objects.storage import PersistentVolume, PersistentVolumeClaim
+from stowplan.objects.resources import is_extended
+from stowplan.objects.storage import PersistentVolumeClaim
 from stowplan.objects.workloads import (
     DaemonSet,
     Deployment,
@@ -43,6 +46,7 @@ from stowplan.objects.workloads import (
     WorkloadSpec,
 )
 
+ANNOTATIONS_SIZE_MAX = 256 * 1024
 NAME_LENGTH_MAX = 253
 LABEL_LENGTH_MAX = 63
 USER_PRIORITY_MAX = 1_000_000_000
@@ -66,7 +70,23 @@ _SUBDOMAIN_RULE = (
     rf"for validation is '{_LABEL}(\.{_LABEL})*')"
 )
 
+_NAME = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
+_is_name = re.compile(_NAME).fullmatch
+_NAME_RULE = (
+    "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an "
+    "alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for "
+    f"validation is '{_NAME}')"
+)
+_VALUE_RULE = (
+    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or "
+    "'.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  "
+    f"or '12345', regex used for validation is '({_NAME})?')"
+)
+_TOO_LONG = f"must be no more than {LABEL_LENGTH_MAX} bytes"
+
 TAINT_EFFECTS = frozenset({"NoSchedule", "PreferNoSchedule", "NoExecute"})
+_BOTH_WAYS = frozenset({"orphan", "foregroundDeletion"})
+_STANDARD_FINALIZERS = frozenset({"kubernetes", *_BOTH_WAYS})
 WORKLOADS: frozenset[type[KubeObject]] = frozenset(
     {ReplicaSet, StatefulSet, Deployment, DaemonSet, Job}
 )
@@ -74,52 +94,142 @@ WORKLOADS: frozenset[type[KubeObject]] = frozenset(
 
 def label_problem(name: str) -> str:
     if len(name) > LABEL_LENGTH_MAX:
-        return f"must be no more than {LABEL_LENGTH_MAX} bytes"
+        return f"must be no more than {LABEL_LENGTH_MAX} characters"
     return "" if _is_label(name) else _LABEL_RULE
 
 
 def subdomain_problem(name: str) -> str:
     if len(name) > NAME_LENGTH_MAX:
-        return f"must be no more than {NAME_LENGTH_MAX} bytes"
+        return f"must be no more than {NAME_LENGTH_MAX} characters"
     return "" if _is_subdomain(name) else _SUBDOMAIN_RULE
+
+
+def key_problems(key: str) -> list[str]:
+    """What is wrong with a qualified name: `name`, or `prefix/name`."""
+    if not label_key_problem(key):
+        return []
+    problems = []
+    prefix, slash, name = key.rpartition("/")
+    if "/" in prefix:
+        text = f"a valid label key {_NAME_RULE} with an optional DNS subdomain prefix and '/' "
+        return [f"{text}(e.g. 'example.com/MyName')"]
+    if slash and not prefix:
+        problems.append("prefix part must be non-empty")
+    elif slash and (problem := subdomain_problem(prefix)):
+        problems.append(f"prefix part {problem}")
+    if not name:
+        problems.append("name part must be non-empty")
+    elif len(name) > LABEL_LENGTH_MAX:
+        problems.append(f"name part {_TOO_LONG}")
+    if not _is_name(name):
+        problems.append(f"name part {_NAME_RULE}")
+    return problems
+
+
+def value_problems(value: str) -> list[str]:
+    if not label_value_problem(value):
+        return []
+    problems = [_TOO_LONG] if len(value) > LABEL_LENGTH_MAX else []
+    return [*problems, *([] if _is_name(value) else [_VALUE_RULE])]
 
 
 def validate_meta(kind: Kind, meta: ObjectMeta) -> list[Problem]:
     """Name and labels; cheap for the good case, which is nearly all of them."""
     problems: list[Problem] = []
-    if kind is NAMESPACE or not _is_short_subdomain(meta.name):
+    if kind.name in _NAME_RULES or not _is_short_subdomain(meta.name):
         problems += _name(kind, meta.name)
     if meta.labels:
         problems += _labels(meta.labels, "metadata.labels")
+    if meta.generation < 0:
+        text = "must be greater than or equal to 0"
+        problems.append(invalid("metadata.generation", meta.generation, text))
+    if meta.annotations:
+        problems += _annotations(meta.annotations)
     if meta.owner_references:
         problems += _owners(meta.owner_references)
+    if meta.finalizers:
+        problems += _finalizers(kind, meta.finalizers)
     return problems
+
+
+def _annotations(annotations: Mapping[str, str]) -> Iterator[Problem]:
+    field = "metadata.annotations"
+    for key in annotations:
+        for problem in key_problems(key.lower()):
+            yield invalid(field, key, problem)
+    if sum(len(key) + len(text) for key, text in annotations.items()) > ANNOTATIONS_SIZE_MAX:
+        text = f"Too long: may not be more than {ANNOTATIONS_SIZE_MAX} bytes"
+        yield Problem(field, "FieldValueTooLong", text)
+
+
+def _finalizers(kind: Kind, finalizers: list[str]) -> Iterator[Problem]:
+    field = "metadata.finalizers"
+    for item in finalizers:
+        for problem in key_problems(item):
+            yield invalid(field, item, problem)
+    if {*finalizers} >= _BOTH_WAYS:
+        text = "finalizer orphan and foregroundDeletion cannot be both set"
+        yield invalid(field, finalizers, text)
+    for n, item in enumerate(finalizers):
+        if "/" not in item and item not in _STANDARD_FINALIZERS:
+            text = "name is neither a standard finalizer name nor is it fully qualified"
+            yield invalid(f"{field}[{n}]", item, text)
 
 
 def _name(kind: Kind, name: str) -> list[Problem]:
     if not name:
         return [required("metadata.name", "name or generateName is required")]
-    problem = label_problem(name) if kind is NAMESPACE else subdomain_problem(name)
+    problem = _NAME_RULES.get(kind.name, subdomain_problem)(name)
     return [invalid("metadata.name", name, problem)] if problem else []
 
 
-def _owners(owners: list[OwnerReference]) -> list[Problem]:
-    problems = []
-    for n, owner in enumerate(owners):
-        where = f"metadata.ownerReferences[{n}]"
+def _segment_problem(name: str) -> str:
+    """Roles may be called anything that a path can hold."""
+    if name in (".", ".."):
+        return f"may not be '{name}'"
+    found = [char for char in "/%" if char in name]
+    return f"may not contain '{found[0]}'" if found else ""
+
+
+def _service_problem(name: str) -> str:
+    return "must not contain dots" if "." in name else label_problem(name)
+
+
+_NAME_RULES: dict[str, Callable[[str], str]] = {
+    "Namespace": label_problem,
+    "Service": _service_problem,
+    "StatefulSet": label_problem,
+    **dict.fromkeys(("Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding"), _segment_problem),
+}
+"""What objects of a kind may be called; of others, DNS subdomains."""
+
+
+def _owners(owners: list[OwnerReference]) -> Iterator[Problem]:
+    field, first = "metadata.ownerReferences", ""
+    for owner in owners:
+        if not owner.api_version.rpartition("/")[2]:
+            text = "version must not be empty"
+            yield invalid(f"{field}.apiVersion", owner.api_version, text)
         for name, value in (("kind", owner.kind), ("name", owner.name), ("uid", owner.uid)):
             if not value:
-                problems.append(invalid(f"{where}.{name}", value, "must not be empty"))
-    return problems
+                yield invalid(f"{field}.{name}", value, "must not be empty")
+        if (owner.api_version, owner.kind) == ("v1", "Event"):
+            text = "/v1, Kind=Event is disallowed from being an owner"
+            yield invalid(field, to_builtins(owner), text)
+        if owner.controller:
+            mine = f"{owner.kind}/{owner.name}"
+            if first:
+                text = 'Only one reference can have Controller set to true. Found "true" in '
+                text += f"references for {first} and {mine}"
+                yield invalid(field, to_builtins(owners), text)
+            first = first or mine
 
 
 def _labels(labels: Mapping[str, str], field: str) -> list[Problem]:
     problems = []
     for key, value in labels.items():
-        if problem := label_key_problem(key):
-            problems.append(invalid(field, key, problem))
-        if problem := label_value_problem(value):
-            problems.append(invalid(field, value, problem))
+        problems += [invalid(field, key, problem) for problem in key_problems(key)]
+        problems += [invalid(field, value, problem) for problem in value_problems(value)]
     return problems
 
 
@@ -140,10 +250,24 @@ def validate_resources(resources: Resources | None, field: str) -> Iterator[Prob
 def validate_selector(selector: LabelSelector | None, field: str) -> Iterator[Problem]:
     if selector is None:
         return
-    try:
-        compile_selector(selector)
-    except SelectorError as error:
-        yield invalid(field, str(selector.match_expressions or selector.match_labels), str(error))
+    yield from validate_labels(selector.match_labels, f"{field}.matchLabels")
+    for n, wanted in enumerate(selector.match_expressions or ()):
+        where = f"{field}.matchExpressions[{n}]"
+        if wanted.operator in ("In", "NotIn"):
+            if not wanted.values:
+                text = "must be specified when `operator` is 'In' or 'NotIn'"
+                yield required(f"{where}.values", text)
+        elif wanted.operator in ("Exists", "DoesNotExist"):
+            if wanted.values:
+                text = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
+                yield not_allowed(f"{where}.values", text)
+        else:
+            yield invalid(f"{where}.operator", wanted.operator, "not a valid selector operator")
+        for problem in key_problems(wanted.key):
+            yield invalid(f"{where}.key", wanted.key, problem)
+        for m, value in enumerate(wanted.values or ()):
+            for problem in value_problems(value):
+                yield invalid(f"{where}.values[{m}]", value, problem)
 
 
 def validate_object(kind: Kind, thing: KubeObject) -> list[Problem]:
@@ -165,8 +289,14 @@ def validate_object_update(kind: Kind, new: KubeObject, old: KubeObject) -> list
     if kind.struct in WORKLOADS:
         before, after = getattr(old, "spec", None), getattr(new, "spec", None)
         if before is not None and after is not None and before.selector != after.selector:
-            problems.append(invalid("spec.selector", str(after.selector), "field is immutable"))
+            shown = to_builtins(after.selector)
+            problems.append(invalid("spec.selector", shown, "field is immutable"))
     return problems
+
+
+def validate_status_of(kind: Kind, new: KubeObject) -> list[Problem]:
+    """What a write to the status may not say, of the kinds whose structs are checked for it."""
+    return [*_node(new)] if isinstance(new, Node) else []
 
 
 def validate_finalizers(new: ObjectMeta, old: ObjectMeta) -> list[Problem]:
@@ -187,23 +317,39 @@ def validate_finalizers(new: ObjectMeta, old: ObjectMeta) -> list[Problem]:
 
 
 def _node(node: Node) -> Iterator[Problem]:
-    yield from validate_taints(node.spec.taints or (), "spec.taints")
-    yield from validate_resources(node.status.capacity, "status.capacity")
-    yield from validate_resources(node.status.allocatable, "status.allocatable")
+    # Upstream names the place so.
+    yield from validate_taints(node.spec.taints or (), "metadata.taints")
+    yield from _amounts(node.status.capacity, "status.capacity")
+    yield from _amounts(node.status.allocatable, "status.allocatable")
+
+
+def _amounts(resources: Resources | None, field: str) -> Iterator[Problem]:
+    """Amounts of a node, which are whole where there is nothing to divide."""
+    for name, amount in (resources or {}).items():
+        nanos = parse_quantity(amount)
+        if nanos < 0:
+            yield invalid(f"{field}.{name}", amount, "must be greater than or equal to 0")
+        if nanos % 10**9 and (name == "pods" or is_extended(name)):
+            yield invalid(f"{field}.{name}", amount, "must be an integer")
 
 
 def validate_taints(taints: list[Taint] | tuple[()], field: str) -> Iterator[Problem]:
     seen = set()
     for n, taint in enumerate(taints):
         where = f"{field}[{n}]"
-        if problem := label_key_problem(taint.key):
+        for problem in key_problems(taint.key):
             yield invalid(f"{where}.key", taint.key, problem)
-        if problem := label_value_problem(taint.value):
-            yield invalid(f"{where}.value", taint.value, problem)
-        if taint.effect not in TAINT_EFFECTS:
+        if problems := value_problems(taint.value):
+            yield invalid(f"{where}.value", taint.value, ";".join(problems))
+        if not taint.effect:
+            yield required(f"{where}.effect")
+        elif taint.effect not in TAINT_EFFECTS:
             yield unsupported(f"{where}.effect", taint.effect, TAINT_EFFECTS)
         if (taint.key, taint.effect) in seen:
-            yield duplicate(where, f"{taint.key}:{taint.effect}")
+            shown = {"Key": taint.key, "Value": taint.value, "Effect": taint.effect}
+            problem_ = duplicate(where, {**shown, "TimeAdded": None})
+            text = f"{problem_.detail}: taints must be unique by key and effect pair"
+            yield problem_._replace(detail=text)
         seen.add((taint.key, taint.effect))
 
 
@@ -214,14 +360,21 @@ def _claim(claim: PersistentVolumeClaim) -> Iterator[Problem]:
     requests = spec.resources.requests if spec.resources is not None else None
     if not requests or "storage" not in requests:
         yield required("spec.resources[storage]")
-    yield from validate_resources(requests, "spec.resources.requests")
+    else:
+        nanos = parse_quantity(requests["storage"])
+        if nanos <= 0:
+            where = "spec.resources[storage]"
+            yield invalid(where, requests["storage"], "must be greater than zero")
     yield from validate_selector(spec.selector, "spec.selector")
 
 
 def _budget(budget: PodDisruptionBudget) -> Iterator[Problem]:
     spec = budget.spec
     if spec.min_available is not None and spec.max_unavailable is not None:
-        yield invalid("spec", "", "minAvailable and maxUnavailable cannot be both set")
+        shown = to_builtins(spec)
+        names = ("minAvailable", "selector", "maxUnavailable", "unhealthyPodEvictionPolicy")
+        value = {f"{name[0].upper()}{name[1:]}": shown.get(name) for name in names}
+        yield invalid("spec", value, "minAvailable and maxUnavailable cannot be both set")
     yield from validate_selector(spec.selector, "spec.selector")
 
 
@@ -248,6 +401,10 @@ def _workload(thing: Any) -> Iterator[Problem]:
             yield required("spec.selector")
         return
     yield from validate_selector(spec.selector, "spec.selector")
+    if not spec.selector.match_labels and not spec.selector.match_expressions:
+        called = "deployment" if isinstance(thing, ReplicaSet) else type(thing).__name__.lower()
+        text = f"empty selector is invalid for {called}"
+        yield invalid("spec.selector", {}, text)
     labels = template_labels(spec.template)
     try:
         matched = compile_selector(spec.selector).matches(labels)
@@ -266,13 +423,8 @@ def template_labels(template: Any) -> dict[str, str]:
     return labels if isinstance(labels, dict) else {}
 
 
-def _volume(volume: PersistentVolume) -> Iterator[Problem]:
-    yield from validate_resources(volume.spec.capacity, "spec.capacity")
-
-
 _VALIDATORS: dict[type[KubeObject], Callable[[Any], Iterator[Problem]]] = {
     Node: _node,
-    PersistentVolume: _volume,
     PersistentVolumeClaim: _claim,
     PodDisruptionBudget: _budget,
     PriorityClass: _priority_class,

@@ -2,13 +2,16 @@
 
 `Writer` turns a request into changes of the ledger.  Pods that come as structs, bindings, deletes
 and conditions stay structs all the way; PUT, other patches and bodies of JSON data pass through
-`updates`, `patch` and `served` so that no field is lost.  `store` calls it; `garbage` calls back.
+`updates`, `patch` and `client_defaults`, so that no field is lost.  `store` calls it; `garbage`
+calls back.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import groupby, islice
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -19,18 +22,16 @@ from stowplan.apiserver.admission import ADMITTED, Admission
 from stowplan.apiserver.bindings import Binder
 from stowplan.apiserver.bodies import (
     SharedRests,
+    changed_identity,
     check_body,
     check_identity,
     clean_body,
+    conformed,
     with_job_selector,
 )
 from stowplan.apiserver.bootstrap import IMMORTAL_NAMESPACES
-from stowplan.apiserver.defaults import (
-    DEFAULTED,
-    default_object,
-    default_spec,
-    qos_class,
-)
+from stowplan.apiserver.client_defaults import with_defaults
+from stowplan.apiserver.defaults import DEFAULTED, default_object, default_spec, qos_class
 from stowplan.apiserver.deletion import may_go, plan_deletion
 from stowplan.apiserver.garbage import FOREGROUND, Garbage
 from stowplan.apiserver.identity import GENERATED_NAME_BASE_MAX, Identity
@@ -41,7 +42,8 @@ from stowplan.apiserver.pod_update import validate_pod_update
 from stowplan.apiserver.pod_validation import validate_spec, validate_template
 from stowplan.apiserver.pod_writes import Merged, patched_status
 from stowplan.apiserver.retention import EventRetention
-from stowplan.apiserver.served import with_defaults
+from stowplan.apiserver.rules import validate_data, validate_immutable, validate_status
+from stowplan.apiserver.services import with_addresses
 from stowplan.apiserver.updates import merge_update
 from stowplan.apiserver.validation import (
     VALIDATED,
@@ -50,6 +52,7 @@ from stowplan.apiserver.validation import (
     validate_meta,
     validate_object,
     validate_object_update,
+    validate_status_of,
 )
 from stowplan.apiserver.watches import Rest
 from stowplan.clock import Clock
@@ -58,46 +61,43 @@ from stowplan.errors import ApiError, BadRequest
 from stowplan.objects.api import Create, Delete, Patch, Update
 from stowplan.objects.base import KubeObject, ObjectMeta
 from stowplan.objects.codec import join, split
-from stowplan.objects.coordination import Event
-from stowplan.objects.kinds import EVENT, JOB, KIND_BY_STRUCT, NAMESPACE, Kind
+from stowplan.objects.kinds import EVENT, JOB, KIND_BY_STRUCT, NAMESPACE, SERVICE, Kind
 from stowplan.objects.pod import Pod
-from stowplan.objects.workloads import (
-    DaemonSet,
-    Deployment,
-    Job,
-    Namespace,
-    PodDisruptionBudget,
-    PriorityClass,
-    ReplicaSet,
-    ReplicationController,
-    RuntimeClass,
-    StatefulSet,
-    WorkloadSpec,
-)
+from stowplan.objects.workloads import Namespace, PriorityClass, RuntimeClass, WorkloadSpec
 
 NAME_ATTEMPTS_MAX = 8
 
 _Way = tuple[
-    type[KubeObject],
+    tuple[type[KubeObject], ...],
     Table,
     int,
     Callable[[Kind, Any, ObjectMeta], KubeObject],
-    Callable[[ObjectMeta], None] | None,
 ]
-"""How objects of a kind are made: its struct and table, the generation to begin with, what makes
-the object as it is stored out of what was sent, and what is to be done afterwards."""
+"""How objects of a kind are made: the structs that are taken as they come (none of a Job), its
+table, the generation to begin with (0: the one that was sent), and what makes the object as it is
+stored out of what was sent."""
+
+_kind = attrgetter("kind")
+_NOTHING: list[answers.Problem] = []
 
 _WITH_GENERATION = frozenset(
     {
-        Pod,
-        ReplicationController,
-        ReplicaSet,
-        StatefulSet,
-        Deployment,
-        DaemonSet,
-        Job,
-        PodDisruptionBudget,
-        PriorityClass,
+        "CronJob",
+        "DaemonSet",
+        "Deployment",
+        "DeviceClass",
+        "EndpointSlice",
+        "Ingress",
+        "IngressClass",
+        "Job",
+        "NetworkPolicy",
+        "Pod",
+        "PodDisruptionBudget",
+        "PriorityClass",
+        "ReplicaSet",
+        "ReplicationController",
+        "ResourceSlice",
+        "StatefulSet",
     }
 )
 # What admitted pod specs were resolved with.
@@ -158,77 +158,97 @@ class Writer:
         """For each of them the new object, or why there is none."""
         if self._create_namespaces:
             self._make_namespaces(requests)
+        told: list[Answer] = []
+        for kind, alike in groupby(requests, _kind):
+            create = self._create_events if kind is EVENT else self._create
+            told += create(kind, alike)
+        return told
+
+    def _create_events(self, kind: Kind, requests: Iterator[Create]) -> list[Answer]:
+        """As many at a time as may come before an old one has to go."""
+        told: list[Answer] = []
+        while some := [*islice(requests, self._events.room())]:
+            new = self._create(kind, some)
+            self._events.keep(new)
+            told += new
+        return told
+
+    def _create(self, kind: Kind, requests: Iterable[Create]) -> list[Answer]:
+        taken, table, generation, prepare = self._ways[kind.struct]
         ledger, now, uid = self.ledger, self._identity.now(), self._identity.uid
         told: list[Answer] = []
-        kind = home = None
+        where, home, names = None, "", NOBODY
         for request in requests:
-            thing, namespace, rest = request.body, request.namespace, None
-            if request.kind is not kind:
-                kind, home = request.kind, None
-                struct, table, generation, prepare, after = self._ways[kind.struct]
+            thing, rest, found = request.body, None, _NOTHING
             try:
-                if not isinstance(thing, struct) or kind is JOB:
-                    thing, rest = self._from_data(kind, thing)
-                meta = thing.metadata
-                own = meta.namespace
-                if namespace != home or (own and own != home):
-                    home = namespace = self._namespace(kind, namespace, meta)
-                if meta.resource_version:
-                    raise BadRequest("resourceVersion should not be set on objects to be created")
-                name, names = meta.name, table.objects.get(namespace, NOBODY)
+                if not isinstance(thing, taken):
+                    thing, rest, found = self._from_data(kind, thing)
+                sent = thing.metadata
+                if (request.namespace, sent.namespace) != where:
+                    home = self._namespace(kind, request.namespace, sent)
+                    where = request.namespace, sent.namespace
+                    names = table.objects.get(home, NOBODY)
+                name = sent.name
                 if not name:
-                    name = self._generate_name(kind, names, meta.generate_name)
-                elif name in names:
-                    raise answers.already_exists(kind, name)
+                    name = self._generate_name(kind, names, sent.generate_name)
                 version = f"{ledger.version + 1}"
                 meta = replace(
-                    meta,
+                    sent,
                     name=name,
-                    namespace=namespace,
+                    namespace=home,
                     uid=uid(version),
                     resource_version=version,
-                    generation=generation,
+                    generation=generation or sent.generation,
                     creation_timestamp=now,
                     deletion_timestamp=None,
                     deletion_grace_period_seconds=None,
                 )
-                if problems := validate_meta(kind, meta):
-                    raise answers.InvalidObject(kind, name, problems)
-                new = prepare(kind, thing, meta)
+                problems = validate_meta(kind, meta)
+                try:
+                    new = prepare(kind, thing, meta)
+                except answers.InvalidObject as error:
+                    problems += error.causes
+                if problems or found:
+                    raise answers.InvalidObject(kind, name, [*problems, *found])
+                if sent.resource_version:
+                    _check_version(sent.resource_version)
+                if name in names:
+                    raise answers.already_exists(kind, name)
             except ApiError as error:
                 told.append(error)
                 continue
             ledger.add(table, new, rest)
             told.append(new)
-            if after is not None:
-                after(meta)
+            if not names:
+                where = None  # It is the first one there: look for its names anew.
+        if kind.struct in _CLASSES:
+            self._admission.forget()
         return told
 
     def _way(self, table: Table) -> _Way:
-        struct = table.kind.struct
-        after: Callable[[ObjectMeta], None] | None = None
-        if struct is Event:
-            after = self._events.keep
-        elif struct in _CLASSES:
-            after = self._forget_specs
+        kind, struct = table.kind, table.kind.struct
         prepare: Callable[[Kind, Any, ObjectMeta], KubeObject] = _as_sent
         if struct is Pod:
             prepare = self._admission.admit_pod
         elif struct in _PREPARED:
             prepare = self._prepare
-        return struct, table, 1 if struct in _WITH_GENERATION else 0, prepare, after
+        taken = () if kind is JOB else (struct,)
+        return taken, table, 1 if kind.name in _WITH_GENERATION else 0, prepare
 
-    def _from_data(self, kind: Kind, body: Any) -> tuple[KubeObject, Rest]:
+    def _from_data(self, kind: Kind, body: Any) -> tuple[KubeObject, Rest, list[answers.Problem]]:
         if isinstance(body, kind.struct):
             body = join(body, None)
         check_body(kind, body)
-        data = clean_body(kind, body)
+        data = clean_body(kind, conformed(kind, body))
         if kind is JOB:
             # Its selector is made from its uid, in the pod template, which is JSON data.
             uid = self._identity.uid(self.ledger.next_version())
             data = with_job_selector(data, uid)
-        thing, rest = self._split(kind, with_defaults(kind, data))
-        return thing, self._rests.of(rest)
+        if kind is SERVICE:
+            data = with_addresses(data, self.ledger.version)
+        data = with_defaults(kind, data)
+        thing, rest = self._split(kind, data)
+        return thing, self._rests.of(rest), validate_data(kind.name, data)
 
     def _prepare(self, kind: Kind, thing: KubeObject, meta: ObjectMeta) -> KubeObject:
         """An object of a kind that has defaults, rules or admission, as it will be stored."""
@@ -275,18 +295,12 @@ class Writer:
     def _generate_name(self, kind: Kind, names: Mapping[str, KubeObject], base: str) -> str:
         if not base:
             return ""
-        number, suffix = self.ledger.version + 1, self._identity.suffix
-        name = base[:GENERATED_NAME_BASE_MAX] + suffix(number)
-        last = number + NAME_ATTEMPTS_MAX
-        while name in names:
-            number += 1
-            if number == last:
-                raise answers.already_exists(kind, name)
-            name = base[:GENERATED_NAME_BASE_MAX] + suffix(number)
-        return name
-
-    def _forget_specs(self, new: ObjectMeta) -> None:
-        self._admission.forget()
+        first = self.ledger.version + 1
+        for number in range(first, first + NAME_ATTEMPTS_MAX):
+            name = base[:GENERATED_NAME_BASE_MAX] + self._identity.suffix(number)
+            if name not in names:
+                return name
+        raise answers.already_exists(kind, name)
 
     def _expire(self, event: ObjectMeta) -> None:
         table = self.ledger.tables[EVENT.struct]
@@ -316,13 +330,15 @@ class Writer:
             if status is not None:
                 if status == old.status:
                     return old
-                meta = replace(old.metadata, resource_version=self.ledger.next_version())
+                ledger = self.ledger
+                meta = replace(old.metadata, resource_version=f"{ledger.version + 1}")
                 new = replace(old, metadata=meta, status=status)
-                self.ledger.modify(table, old, new)
+                ledger.modify(table, old, new)
                 return new
         current = view(table.kind, old, table.rest(old.namespace, old.name))
-        body = apply_patch(request.patch_type, table.kind.name, current, request.body)
-        return self._replace(table, old, current, body, request.subresource)
+        patched = apply_patch(request.patch_type, table.kind.name, current, request.body)
+        body = conformed(table.kind, patched, is_patch=True)
+        return self._replace(table, old, current, body, request.subresource, is_patch=True)
 
     def _replace(
         self,
@@ -331,10 +347,13 @@ class Writer:
         current: dict[str, Any],
         body: Any,
         subresource: str,
+        *,
+        is_patch: bool = False,
     ) -> KubeObject:
         kind, version = table.kind, self.ledger.next_version()
         check_body(kind, body)
-        check_identity(kind, old.metadata, body)
+        body = conformed(kind, body)
+        check_identity(kind, old.metadata, body, is_patch=is_patch)
         if subresource == "resize":
             # Only a part of the body is used: refuse it first if it is malformed.
             self._split(kind, body)
@@ -342,12 +361,14 @@ class Writer:
         new, rest = self._split(kind, with_defaults(kind, data))
         new = self._default(new)
         result = view(kind, new, rest)
+        if is_patch and (problems := changed_identity(body, current)):
+            raise answers.InvalidObject(kind, old.name, problems)
         if result == current:
             return old
         self._check_update(kind, old, new, (current, result), subresource)
         meta = new.metadata
         changed = subresource != "status" and result.get("spec") != current.get("spec")
-        if changed and kind.struct in _WITH_GENERATION:
+        if changed and kind.name in _WITH_GENERATION:
             meta = replace(meta, generation=meta.generation + 1)
         new = replace(new, metadata=replace(meta, resource_version=version))
         if subresource == "status":
@@ -369,14 +390,19 @@ class Writer:
         views: tuple[dict[str, Any], dict[str, Any]],
         subresource: str,
     ) -> None:
+        before, after = views
         problems = validate_meta(kind, new.metadata)
         problems += validate_finalizers(new.metadata, old.metadata)
-        if subresource != "status":
+        if subresource == "status":
+            problems += validate_status(kind.name, after)
+            problems += validate_status_of(kind, new)
+        else:
+            problems += validate_data(kind.name, after)
+            problems += validate_immutable(kind.name, after, before)
             if isinstance(new, Pod):
                 problems += validate_spec(new.spec)
                 if subresource == "":
-                    before, after = views[0].get("spec", {}), views[1].get("spec", {})
-                    problems += validate_pod_update(after, before)
+                    problems += validate_pod_update(after.get("spec", {}), before.get("spec", {}))
             else:
                 problems += _object_problems(kind, new)
                 problems += validate_object_update(kind, new, old)
@@ -443,12 +469,13 @@ class Writer:
     def _remove(
         self, table: Table, old: KubeObject, meta: ObjectMeta, rest: Rest = SAME_REST
     ) -> KubeObject:
-        version = self.ledger.next_version()
-        final = replace(old, metadata=replace(meta, resource_version=version))
-        self.ledger.remove(table, old, final, rest)
+        ledger = self.ledger
+        last = replace(meta, resource_version=f"{ledger.version + 1}")
+        final = replace(old, metadata=last)
+        ledger.remove(table, old, final, rest)
         if table.kind.struct in _CLASSES:
             self._admission.forget()
-        self._garbage.after_removal(final.metadata)
+        self._garbage.after_removal(last)
         return final
 
     def _delete_namespace(self, old: KubeObject) -> KubeObject:
@@ -493,8 +520,7 @@ class Writer:
 
     def resume(self) -> None:
         """Take up what the last process with this journal left undone."""
-        for thing in [*self.ledger.tables[EVENT.struct].every()]:
-            self._events.keep(thing.metadata)
+        self._events.keep([*self.ledger.tables[EVENT.struct].every()])
         self._garbage.collect()
 
     # Objects as they are.
@@ -545,6 +571,11 @@ def one_by_one(
         except ApiError as error:
             told.append(error)
     return told
+
+
+def _check_version(wanted: str) -> None:
+    if wanted.isdecimal() and int(wanted):
+        raise answers.internal("resourceVersion should not be set on objects to be created")
 
 
 def _as_sent(kind: Kind, thing: KubeObject, meta: ObjectMeta) -> KubeObject:

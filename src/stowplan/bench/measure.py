@@ -24,12 +24,9 @@ from typing import Any
 from stowplan.bench.sampler import Sampler
 from stowplan.bench.stage import Stage
 from stowplan.bench.yardstick import Yardstick
-from stowplan.core.attempts import Bound
-from stowplan.core.decision import Decision
-from stowplan.framework.status import Status
+from stowplan.core.attempts import AttemptObserver, Bound, Failed
 from stowplan.objects.pod import Pod
 from stowplan.objects.selectors import Selector
-from stowplan.queue import QueuedPod
 from stowplan.runtime.memory import settle_memory
 
 SAMPLE_S = 1.0
@@ -106,7 +103,7 @@ def percentile(ordered: Sequence[float], percent: int) -> float:
     return ordered[max(0, ceil(len(ordered) * percent / 100) - 1)]
 
 
-class AttemptTimes:
+class AttemptTimes(AttemptObserver):
     """How long each attempt took, from its start to the pod being bound or turned down."""
 
     def __init__(self) -> None:
@@ -118,28 +115,15 @@ class AttemptTimes:
         self.seconds, self.outcomes = array("d"), Counter()
         self.recording = True
 
-    def begin(self, queued: QueuedPod, now_s: float) -> None:
-        return None
-
-    def decided(self, queued: QueuedPod, decision: Decision, now_s: float, seconds: float) -> None:
-        return None
-
     def bound(self, attempts: Sequence[Bound], now_s: float) -> None:
         if self.recording:
             self.seconds.extend(map(_seconds, attempts))
             self.outcomes["scheduled"] += len(attempts)
 
-    def failed(
-        self,
-        queued: QueuedPod,
-        decision: Decision,
-        status: Status,
-        now_s: float,
-        seconds: float,
-    ) -> None:
+    def failed(self, attempt: Failed, now_s: float) -> None:
         if self.recording:
-            self.seconds.append(seconds)
-            self.outcomes["unschedulable" if status.is_rejected else "error"] += 1
+            self.seconds.append(attempt.seconds)
+            self.outcomes["unschedulable" if attempt.status.is_rejected else "error"] += 1
 
     def plugin_error(self, plugin: str, point: str, cause: Exception) -> None:
         self.outcomes[f"error in {plugin}"] += 1

@@ -29,6 +29,9 @@ COMMANDS = {
     ),
     "bench": LazyCommand("stowplan.cli.bench", "bench", "Measure pods per second."),
     "plugins": LazyCommand("stowplan.cli.plugins", "plugins", "List the scheduling plugins."),
+    "completion": LazyCommand(
+        "stowplan.cli.completion", "completion", "Let your shell complete commands and options."
+    ),
 }
 
 EXAMPLES = """\b
@@ -40,7 +43,13 @@ Examples:
 """
 
 
-@click.group("stowplan", cls=LazyGroup, commands_by_name=COMMANDS, epilog=EXAMPLES)
+@click.group(
+    "stowplan",
+    cls=LazyGroup,
+    commands_by_name=COMMANDS,
+    epilog=EXAMPLES,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 @click.version_option(__version__, prog_name="stowplan", message="%(prog)s %(version)s")
 @click.pass_context
 def main(ctx: click.Context) -> None:

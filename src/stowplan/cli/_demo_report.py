@@ -2,40 +2,49 @@
 
 from __future__ import annotations
 
-import sys
+import textwrap
 from collections import defaultdict
 
-from rich.console import Console
-from rich.padding import Padding
-from rich.table import Table
-from rich.text import Text
-
 from stowplan.cli._demo_run import TIME_S_MAX, Story
+from stowplan.cli._output import Column, print_table, say, some_of, terminal_width
 from stowplan.core.decision import Decision
 from stowplan.objects.resources import CPU, MEMORY
+from stowplan.printable import printable
 
 PREEMPTIONS_SHOWN = 8
+FILE_WIDTH = 110
+BARS_WIDTH_MIN = 80
+"""Columns of a terminal; on a narrower one the zones have no bars."""
 ZONE = "topology.kubernetes.io/zone"
 
 
 def show(story: Story) -> None:
-    console = Console(file=sys.stdout, width=None if sys.stdout.isatty() else 110)
     rate = story.bound / story.seconds if story.seconds else 0.0
-    console.print(
+    _tell(
         f"Scheduled {story.bound} of {story.pod_count} pods on {story.node_count} nodes "
-        f"in {story.seconds:.1f} s: {rate:,.0f} pods per second, every node evaluated for each.",
-        highlight=False,
+        f"in {story.seconds:.1f} s: {rate:,.0f} pods per second, every node evaluated for each."
     )
-    console.print()
-    _show_zones(console, story)
-    _show_pending(console, story)
-    _show_preemptions(console, story)
+    say()
+    _show_zones(story)
+    _show_pending(story)
+    _show_preemptions(story)
 
 
-def _show_zones(console: Console, story: Story) -> None:
-    table = Table(
-        "zone", "nodes", "pods", "cpu requested", "memory requested", title_justify="left"
-    )
+def _tell(text: str, indent: int = 0) -> None:
+    """A sentence, wrapped between words where a terminal is narrow."""
+    margin, width = " " * indent, terminal_width() or FILE_WIDTH
+    for line in textwrap.wrap(
+        printable(text),
+        width,
+        initial_indent=margin,
+        subsequent_indent=margin,
+        break_long_words=False,
+        break_on_hyphens=False,
+    ):
+        say(line)
+
+
+def _show_zones(story: Story) -> None:
     zones: dict[str, list[int]] = defaultdict(lambda: [0] * 6)
     for info in story.driver.machine.cache.nodes.values():
         zone = zones[info.labels.get(ZONE, "")]
@@ -49,23 +58,28 @@ def _show_zones(console: Console, story: Story) -> None:
         )
         for position, amount in enumerate(amounts):
             zone[position] += amount
-    for name, (nodes, pods, cpu, cpu_all, memory, memory_all) in sorted(zones.items()):
-        table.add_row(
+    bars = (terminal_width() or FILE_WIDTH) >= BARS_WIDTH_MIN
+    rows = [
+        [
             name,
             str(nodes),
             str(pods),
-            f"{_bar(cpu, cpu_all)} of {cpu_all // 1000} cores",
-            f"{_bar(memory, memory_all)} of {memory_all // 2**30} GiB",
-        )
-    console.print(table)
+            f"{_share(cpu, cpu_all, bars)} of {cpu_all // 1000} cores",
+            f"{_share(memory, memory_all, bars)} of {memory_all // 2**30} GiB",
+        ]
+        for name, (nodes, pods, cpu, cpu_all, memory, memory_all) in sorted(zones.items())
+    ]
+    columns = [Column("ZONE"), Column("NODES", right=True), Column("PODS", right=True)]
+    print_table([*columns, Column("CPU REQUESTED"), Column("MEMORY REQUESTED")], rows)
 
 
-def _bar(used: int, total: int) -> str:
+def _share(used: int, total: int, bars: bool) -> str:
     share = used / total if total else 0.0
-    return f"{'#' * round(share * 10):<10} {share:>4.0%}"
+    bar = f"{'#' * round(share * 10):<10} " if bars else ""
+    return f"{bar}{share:>4.0%}"
 
 
-def _show_pending(console: Console, story: Story) -> None:
+def _show_pending(story: Story) -> None:
     groups: dict[str, list[Decision]] = defaultdict(list)
     for decision in story.pending:
         groups[decision.full_message].append(decision)
@@ -73,19 +87,18 @@ def _show_pending(console: Console, story: Story) -> None:
     late = counts["active"] + counts["backoff"]
     rest = f", {late} not reached in {TIME_S_MAX:g} s" if late else ""
     fit_nowhere = f"{len(story.pending)} that fit nowhere"
-    console.print(f"\nPending: {fit_nowhere}, {counts['gated']} held at a gate{rest}.")
+    say()
+    _tell(f"Pending: {fit_nowhere}, {counts['gated']} held at a gate{rest}.")
     for message, decisions in groups.items():
-        names = ", ".join(decision.pod for decision in decisions[:3])
-        more = f" and {len(decisions) - 3} more" if len(decisions) > 3 else ""
-        console.print(f"  {names}{more}", highlight=False)
-        # Long sentences are wrapped, and stay indented.
-        console.print(Padding(Text(message, style="yellow"), (0, 0, 0, 4), expand=False))
+        _tell(some_of([decision.pod for decision in decisions]), indent=2)
+        _tell(message, indent=4)
 
 
-def _show_preemptions(console: Console, story: Story) -> None:
-    console.print(f"\nPreempted: {len(story.preemptions)} pods.")
+def _show_preemptions(story: Story) -> None:
+    say()
+    _tell(f"Preempted: {len(story.preemptions)} pods.")
     for victim, preemptor, node in story.preemptions[:PREEMPTIONS_SHOWN]:
-        console.print(f"  {victim} made room for {preemptor} on {node}", highlight=False)
+        _tell(f"{victim} made room for {preemptor} on {node}", indent=2)
     left = len(story.preemptions) - PREEMPTIONS_SHOWN
     if left > 0:
-        console.print(f"  and {left} more")
+        _tell(f"and {left} more", indent=2)

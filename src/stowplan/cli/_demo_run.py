@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from stowplan.apiserver.store import Store
+from stowplan.cli._output import moves_cursor, say, show_progress
 from stowplan.clock import Clock, RealClock
 from stowplan.core.decision import Decision
 from stowplan.core.messages import Effect, RecordEvent
@@ -26,6 +27,7 @@ from stowplan.runtime.driver import Driver
 ZONES = ("zone-a", "zone-b", "zone-c")
 GPU_NODES = 12
 TIME_S_MAX = 15.0
+BAR_WIDTH = 20
 PAUSE_S = 0.01
 
 _ZONE = "topology.kubernetes.io/zone"
@@ -123,7 +125,7 @@ class _Progress:
 
     def __init__(self, total: int) -> None:
         self._total = total
-        self._live = sys.stderr.isatty()
+        self._live = sys.stderr.isatty() and moves_cursor()
         self._next_s = 0.0
         self._shown = False
 
@@ -137,19 +139,18 @@ class _Progress:
         counts = machine.queue.pending_counts()
         waiting = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
         share = min(1.0, bound / max(1, self._total))
-        bar = "#" * round(30 * share)
-        text = f"scheduling [{bar:<30}] {bound}/{self._total} on nodes  {waiting}"
-        print(
-            f"\r{text:<100}" if self._live else text,
-            end="" if self._live else "\n",
-            file=sys.stderr,
-        )
+        bar = "#" * round(BAR_WIDTH * share)
+        # What may be cut off on a narrow terminal comes last.
+        text = f"scheduling [{bar:<{BAR_WIDTH}}] {bound}/{self._total} on nodes  {waiting}"
+        if self._live:
+            show_progress(text)
+        else:
+            say(text, err=True)
         self._shown = True
-        sys.stderr.flush()
 
     def end(self) -> None:
         if self._live and self._shown:
-            print("\r" + " " * 100 + "\r", end="", file=sys.stderr)
+            show_progress("")
 
 
 # -- what there is --------------------------------------------------------------------------

@@ -18,6 +18,8 @@ from typing import Any, NoReturn
 
 import click
 
+from stowplan.cli._output import complain, say_trace
+from stowplan.cli._url import refuse_urls
 from stowplan.errors import InputError, InternalError, StowplanError, Unavailable
 
 EXIT_INTERRUPTED = 130
@@ -49,6 +51,7 @@ class LazyGroup(click.Group):
         assert isinstance(command, click.Command), f"{lazy.module}.{lazy.attribute}: no command"
         if not any("--verbose" in option.opts for option in command.params):
             command.params.append(self._verbose_option())
+            refuse_urls(command)
         return command
 
     def resolve_command(
@@ -103,8 +106,8 @@ class LazyGroup(click.Group):
         self, cause: Exception, error: StowplanError, *, exit_code: int | None = None
     ) -> NoReturn:
         if self._verbose:
-            click.echo("".join(traceback.format_exception(cause)), err=True, nl=False)
-        click.echo(f"{click.style('error:', fg='red', bold=True)} {error}", err=True)
+            say_trace("".join(traceback.format_exception(cause)))
+        complain(str(error))
         sys.exit(error.exit_code if exit_code is None else exit_code)
 
     def _verbose_option(self) -> click.Option:
@@ -125,7 +128,8 @@ class LazyGroup(click.Group):
 def _from_click(error: click.ClickException) -> InputError:
     context = error.ctx if isinstance(error, click.UsageError) else None
     # Click's sentences start with a capital and end with a full stop; ours do not.
-    message = error.format_message().rstrip(".").replace("a valid integer range", "a whole number")
+    message = " ".join(error.format_message().split()).rstrip(".")
+    message = message.replace("a valid integer range", "a whole number")
     hint = f"`{context.command_path} --help` shows what it takes" if context else ""
     return InputError(message[:1].lower() + message[1:], hint=hint)
 

@@ -2,11 +2,14 @@
 
 Data goes to stdout, everything else to stderr.  Columns are plain, of a stable form, and as wide
 as they need to be: a name that was cut could not be copied.  On a terminal the last column wraps
-and titles are bold; `rich` shows that something is going on there.
+and titles are bold; `rich` shows that something is going on there.  Every command prints through
+here, so that nothing others wrote reaches a terminal as it is (`printable`).
 """
 
 from __future__ import annotations
 
+import os
+import re
 import shutil
 import sys
 import textwrap
@@ -16,8 +19,11 @@ from dataclasses import dataclass
 
 import click
 
+from stowplan.printable import printable, printable_json
+
 _WRAPPED_WIDTH_MIN = 20
-"""In less space the last column is not wrapped: a word a line is no easier to read."""
+"""In less space the last column is not wrapped beside the others, but stands below them."""
+_MARGIN = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,11 +33,62 @@ class Column:
     """Numbers are aligned to the right."""
 
 
+def say(text: str = "", *, err: bool = False, bold: bool = False) -> None:
+    """Print one line.  What others wrote in it cannot end it, nor do anything to a terminal."""
+    _write(printable(text), err=err, bold=bold)
+
+
+def say_trace(text: str) -> None:
+    """Print a traceback.  It ends with a message of whatever lines: all but the first are
+    indented, so that none can be taken for one of ours."""
+    first, *lines = text.rstrip("\n").split("\n")
+    say(first, err=True)
+    for line in lines:
+        say(f"  {line}", err=True)
+
+
+def say_json(text: str, *, nl: bool = True) -> None:
+    click.echo(printable_json(text), nl=nl)
+
+
+def complain(text: str) -> None:
+    """Say what is wrong, perhaps in several lines: further ones of ours are indented."""
+    safe = "\n".join(map(printable, re.split(r"\n(?=  )", text)))
+    _write(safe, err=True, label=("error:", "red"))
+
+
+def note(text: str, *, hint: str = "") -> None:
+    """Something the user should know that is no error."""
+    _write(printable(text), err=True, label=("note:", "yellow"))
+    if hint:
+        say(f"  hint: {hint}", err=True)
+
+
+def _write(
+    safe: str, *, err: bool = False, bold: bool = False, label: tuple[str, str] | None = None
+) -> None:
+    if bold:
+        safe = click.style(safe, bold=True)
+    if label is not None:
+        safe = f"{click.style(label[0], fg=label[1], bold=True)} {safe}"
+    # Click takes colours out of what goes to no terminal; this also where nobody wants them.
+    click.echo(safe, err=err, color=None if has_colors() else False)
+
+
+def has_colors() -> bool:
+    """Whether terminals may be sent more than text: https://no-color.org"""
+    return not os.environ.get("NO_COLOR") and moves_cursor()
+
+
+def moves_cursor() -> bool:
+    return os.environ.get("TERM") != "dumb"
+
+
 def print_table(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
     title, *lines = table_lines(columns, rows, terminal_width())
-    click.secho(title, bold=True)
+    say(title, bold=True)
     for line in lines:
-        click.echo(line)
+        say(line)
 
 
 def terminal_width() -> int | None:
@@ -49,44 +106,47 @@ def table_lines(
     POD  SCORE
     a/b      7
     """
-    table = [[column.title for column in columns], *rows]
+    table = [[column.title for column in columns], *([*map(printable, row)] for row in rows)]
     widths = [max(len(row[n]) for row in table) for n in range(len(columns))]
     indent = sum(widths[:-1]) + 2 * (len(columns) - 1)
-    space = None if width is None else width - indent
     for row in table:
         *cells, last = (
             cell.rjust(cell_width) if column.right else cell.ljust(cell_width)
             for column, cell, cell_width in zip(columns, row, widths, strict=True)
         )
-        first, *more = _wrapped(last.rstrip(), space)
+        first, *more = _laid_out(last.rstrip(), indent, width)
         yield "  ".join([*cells, first]).rstrip()
-        for line in more:
-            yield " " * indent + line
+        yield from more
 
 
-def _wrapped(text: str, space: int | None) -> list[str]:
-    if space is None or space < _WRAPPED_WIDTH_MIN or len(text) <= space:
+def _laid_out(text: str, indent: int, width: int | None) -> list[str]:
+    """The last cell of a row: beside the others, or below them where there is no room beside."""
+    if width is None or indent + len(text) <= width:
         return [text]
-    return textwrap.wrap(text, space, break_long_words=False, break_on_hyphens=False)
-
-
-def note(text: str, *, hint: str = "") -> None:
-    """Something the user should know that is no error."""
-    click.echo(f"{click.style('note:', fg='yellow', bold=True)} {text}", err=True)
-    if hint:
-        click.echo(f"  hint: {hint}", err=True)
+    beside = width - indent >= _WRAPPED_WIDTH_MIN
+    margin = indent if beside else _MARGIN
+    space = max(width - margin, _WRAPPED_WIDTH_MIN)
+    lines = textwrap.wrap(text, space, break_long_words=False, break_on_hyphens=False)
+    placed = [" " * margin + line for line in lines]
+    return [lines[0], *placed[1:]] if beside else ["", *placed]
 
 
 @contextmanager
 def working(text: str) -> Iterator[None]:
     """A sign of life on a terminal, while something takes its time."""
-    if not sys.stderr.isatty():
+    if not (sys.stderr.isatty() and moves_cursor()):
         yield
         return
     from rich.console import Console
 
-    with Console(stderr=True).status(text):
+    with Console(stderr=True).status(printable(text)):
         yield
+
+
+def show_progress(text: str) -> None:
+    """Replace the line that moves on a terminal; it never fills the last column, which scrolls."""
+    room = shutil.get_terminal_size().columns - 1
+    click.echo(f"\r{printable(text)[:room]:<{room}}\r", err=True, nl=False)
 
 
 def count_of(count: int, thing: str) -> str:

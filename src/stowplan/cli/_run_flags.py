@@ -152,6 +152,11 @@ _CONFIGURATION = (
         _seconds(300),
         "Try a pod that no event woke again after this time.",
     ),
+    _flag(
+        "--decision-timeout",
+        _seconds(30),
+        "Step down and end when one decision, say in a plugin of yours, takes so long; 0: never.",
+    ),
 )
 
 _CONNECTION = (

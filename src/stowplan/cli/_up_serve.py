@@ -6,28 +6,37 @@ import asyncio
 import os
 import resource
 import secrets
-import signal
+import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from random import Random
-
-import click
 
 from stowplan.apiserver.grouping import GroupedStore
 from stowplan.apiserver.http import Api, Authenticator, HttpServer
 from stowplan.apiserver.http.auth import User
+from stowplan.apiserver.http.documents import health
+from stowplan.apiserver.http.stand_in import StandIn
 from stowplan.apiserver.journal import SqliteJournal
+from stowplan.apiserver.journal_salvage import salvage
 from stowplan.apiserver.store import Store
+from stowplan.cli._output import count_of, note, say
 from stowplan.cli._up_kubeconfig import check_replaceable, kubeconfig, write_kubeconfig
 from stowplan.cli._up_tls import key_pair, server_context
 from stowplan.clock import RealClock
+from stowplan.cluster.port import ListOptions
 from stowplan.config import load_config
 from stowplan.core.profiles import check_config
 from stowplan.embedded import EmbeddedCluster, Parts, Scheduling
+from stowplan.objects.kinds import NODE
 from stowplan.runtime.extender_client import HttpExtenderClient
+from stowplan.runtime.guard import BEAT_S
+from stowplan.runtime.heartbeat import Heartbeat
 from stowplan.runtime.log import Bridge, Log
 from stowplan.runtime.plugins_path import load_registry
+from stowplan.runtime.supervision import Supervision
+from stowplan.runtime.upkeep import post_to
 
 STOP_MAX_S = 5.0
 """For decisions on their way when the process is asked to stop."""
@@ -45,8 +54,10 @@ class Settings:
     host: str
     port: int
     nodes: int | None
-    """None: some, if there are none."""
+    """None: some, if there are none and somebody works on them."""
     data: Path | None = None
+    salvage: bool = False
+    """Whether to go on with what is intact of data that is damaged."""
     kubeconfig: Path | None = None
     users_by_token: Mapping[str, User] = field(default_factory=dict, repr=False)
 
@@ -56,11 +67,14 @@ async def serve(settings: Settings) -> None:
     if settings.kubeconfig is not None:
         check_replaceable(settings.kubeconfig)
     clock = RealClock()
-    Bridge(Log(clock)).install()
+    log = Log(clock)
+    Bridge(log).install()
     _allow_connections()
     seed = secrets.randbits(32)
     extenders = HttpExtenderClient(os.environ)
     scheduling = _scheduling(settings.config, extenders) if settings.schedules else None
+    if settings.data is not None and settings.salvage:
+        salvage(settings.data, seed=seed)
     journal = None if settings.data is None else SqliteJournal(settings.data, seed=seed)
     try:
         loop = asyncio.get_running_loop()
@@ -73,7 +87,17 @@ async def serve(settings: Settings) -> None:
             random=Random(seed),
             port=grouped,
         )
-        await _serve(settings, cluster, grouped, clock)
+        asked_to_stop = asyncio.Event()
+        supervision = Supervision(
+            machine=lambda: cluster.scheduler.machine if cluster.scheduler is not None else None,
+            on_stop=asked_to_stop.set,
+            log=log,
+            # Whoever asks for health is to be answered within a second.
+            ask_every_s=BEAT_S,
+            heartbeat=Heartbeat(),
+        )
+        with supervision:
+            await _serve(settings, cluster, grouped, clock, supervision, asked_to_stop)
     finally:
         await extenders.close()
         if journal is not None:
@@ -96,9 +120,13 @@ def _scheduling(path: Path | None, extenders: HttpExtenderClient) -> Scheduling:
 
 
 async def _serve(
-    settings: Settings, cluster: EmbeddedCluster, grouped: GroupedStore, clock: RealClock
+    settings: Settings,
+    cluster: EmbeddedCluster,
+    grouped: GroupedStore,
+    clock: RealClock,
+    supervision: Supervision,
+    asked_to_stop: asyncio.Event,
 ) -> None:
-    asked_to_stop = _on_signal()
     api = Api(
         grouped,
         clock=clock,
@@ -113,8 +141,15 @@ async def _serve(
     context = None if pair is None else server_context(pair)
     server = HttpServer(api, host=settings.host, port=settings.port, ssl_context=context)
     await server.start()
+    stand_in = StandIn(
+        server.sockets(),
+        partial(health, is_ready=lambda: cluster.ready),
+        partial(_hand_over, asyncio.get_running_loop(), server),
+        context,
+    )
+    supervision.on_beat.append(lambda: stand_in.look(supervision.guard.silent_s))
     try:
-        cluster.add_nodes(settings.nodes)
+        _add_nodes(cluster, settings)
         cluster.start()
         if settings.kubeconfig is not None:
             token = next(iter(settings.users_by_token), "")
@@ -125,15 +160,27 @@ async def _serve(
         await _stop(cluster)
     finally:
         cluster.close()
+        supervision.on_beat.clear()
+        supervision.upkeep.post(stand_in.close)
         await server.stop()
 
 
-def _on_signal() -> asyncio.Event:
-    asked = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, asked.set)
-    return asked
+def _add_nodes(cluster: EmbeddedCluster, settings: Settings) -> None:
+    wanted = settings.nodes
+    cluster.add_nodes(0 if wanted is None and not settings.workers else wanted)
+    stored = len(cluster.store.select(NODE, ListOptions())[0])
+    if wanted is not None and stored > wanted:
+        note(
+            f"{settings.data} has {count_of(stored, 'node')}, more than --nodes {wanted}; "
+            "they all stay",
+            hint="`kubectl delete node NAME` takes one away",
+        )
+
+
+def _hand_over(
+    loop: asyncio.AbstractEventLoop, server: HttpServer, connection: socket.socket
+) -> None:
+    post_to(loop, partial(server.adopt, connection))
 
 
 async def _stop(cluster: EmbeddedCluster) -> None:
@@ -152,10 +199,10 @@ def _greet(settings: Settings, url: str) -> None:
     else:
         what = "a cluster"
     where = f"kept in {settings.data}" if settings.data is not None else "in memory"
-    click.echo(f"{what}, {where}, at {url}")
+    say(f"{what}, {where}, at {url}")
     for line in _directions(settings, url):
-        click.echo(f"  {line}")
-    click.echo("Ctrl-C ends it.")
+        say(f"  {line}")
+    say("Ctrl-C ends it.")
 
 
 def _directions(settings: Settings, url: str) -> list[str]:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from stowplan.cli._output import complain, say, say_json
+
 if TYPE_CHECKING:
     from stowplan.bench.language import Workload
 
@@ -84,7 +86,7 @@ def bench(names: tuple[str, ...], listing: bool, **settings: Any) -> None:
         _print_comparison(results, before, err=settings["output"] == "json")
     failed = [result for result in results if "error" in result]
     for result in failed:
-        click.echo(f"error: {result['workload']}: {result['error']}", err=True)
+        complain(f"{result['workload']}: {result['error']}")
     if failed:
         click.get_current_context().exit(1)
 
@@ -173,16 +175,16 @@ def _report(results: list[Any], settings: dict[str, Any]) -> None:
     from stowplan.bench.results import to_json
 
     if settings["output"] == "json":
-        click.echo(to_json(results))
+        say_json(to_json(results))
         return
     _print(report.TITLES, [report.row(result) for result in results], report.DISPENSABLE)
     starts = [report.start_row(result) for result in results if "first_bind_s" in result]
     if starts:
-        click.echo()
+        say()
         _print(report.START_TITLES, starts)
-    click.echo()
+    say()
     for line in report.LEGEND:
-        click.echo(line)
+        say(line)
     if len(results) == 1 and "error" not in results[0]:
         _print_details(results[0], plot=sys.stdout.isatty())
 
@@ -190,18 +192,19 @@ def _report(results: list[Any], settings: dict[str, Any]) -> None:
 def _print_details(result: Any, *, plot: bool) -> None:
     from stowplan.bench import report
 
-    click.echo()
+    say()
     for line in report.details(result):
-        click.echo(line)
+        say(line)
     times = report.breakdown(result)
     if times:
-        click.echo()
+        say()
         _print(("PHASE", "US/POD", "PLUGIN", "US/POD"), times)
     if plot:
-        click.echo("\nPods per second over time:")
+        say()
+        say("Pods per second over time:")
         picture = result["picture"]
         for line in report.plot(picture["pods_per_s"], picture["interval_s"]):
-            click.echo(line)
+            say(line)
 
 
 def _before(path: Path | None) -> dict[str, Any] | None:
@@ -213,13 +216,13 @@ def _before(path: Path | None) -> dict[str, Any] | None:
 def _print_comparison(results: list[Any], before: dict[str, Any], *, err: bool) -> None:
     from stowplan.bench import report
 
-    click.echo(err=err)
+    say(err=err)
     lines = report.compare(results, before)
     if not lines:
-        click.echo("The earlier result has none of these workloads.", err=err)
+        say("The earlier result has none of these workloads.", err=err)
         return
     _print(report.COMPARED, lines, err=err)
-    click.echo("Above 1 is better, in every column.", err=err)
+    say("Above 1 is better, in every column.", err=err)
 
 
 def _print(titles: Any, rows: Any, dispensable: Any = (), *, err: bool = False) -> None:
@@ -239,9 +242,9 @@ def _print(titles: Any, rows: Any, dispensable: Any = (), *, err: bool = False) 
         rows = [[*row[:at], *row[at + 1 :]] for row in rows]
         lines = list(table_lines(columns, rows))
     for number, line in enumerate(lines):
-        click.secho(line, bold=number == 0, err=err)
+        say(line, bold=number == 0, err=err)
     if left_out:
-        click.echo(f"No room for {', '.join(left_out)}: take a wider terminal, or -o json.")
+        say(f"No room for {', '.join(left_out)}: take a wider terminal, or -o json.")
 
 
 def _list(known: list[Workload], *, own: bool) -> None:

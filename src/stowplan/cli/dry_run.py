@@ -1,32 +1,32 @@
 """`stowplan dry-run`: where would the pods of these files go, and why?
 
-Reads manifests and dumps, has `stowplan.offline` decide, and prints what came of it: a table and
-the reasons for people, every decision in full as JSON for programs.
+Reads manifests and dumps, lets a cluster in this process decide, and prints what came of it: a
+table and the reasons for people, every decision in full as JSON for programs.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from difflib import get_close_matches
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from stowplan.cli._output import Column, count_of, note, print_table, some_of, working
-from stowplan.errors import InputError
+from stowplan.cli._output import (
+    Column,
+    count_of,
+    note,
+    print_table,
+    say,
+    say_json,
+    some_of,
+    working,
+)
 
 if TYPE_CHECKING:
     from stowplan.core.algorithm import TieBreak
-    from stowplan.core.decision import Decision
-    from stowplan.core.dry_run import DryRun
-    from stowplan.objects.manifests import Manifest
-
-STDIN = "-"
-SUFFIXES = (".json", ".yaml", ".yml")
-SCHEDULER_DEFAULT = "default-scheduler"
+    from stowplan.world.cluster import Cluster
+    from stowplan.world.decision import Decision
 
 _NO_CLAIMS = "no new claims to deallocate, "
 """What DynamicResources adds to every failure; of no use to somebody who claims no devices."""
@@ -94,109 +94,43 @@ def dry_run(
     Exit status: 0 when every pod was decided on, whether it fits or not (see `--exit-code`);
     2 when the input is wrong, and then nothing is decided.
     """
-    from stowplan.offline import prepare
     from stowplan.runtime.plugins_path import load_registry
+    from stowplan.world.dry_run import last_words, prepare
+    from stowplan.world.reading import read_files
 
     with working("reading…"):
-        run = prepare(
-            _read([*filenames, *more_files]),
+        cluster = prepare(
+            read_files([*filenames, *more_files]),
             config,
             tie_break=tie_break,
             seed=seed,
             detail=output == "json",
             registry=load_registry(plugin_paths),
         )
-    _say_what_is_missing(run)
+    _say_what_is_missing(cluster)
+    pods = cluster.queue()
+    with working("deciding…"):
+        cluster.run()
+    outcomes = [Outcome([*last_words(cluster, pod.key)]) for pod in pods]
     if output == "json":
-        all_placed = _print_json(run.decide())
+        _print_json(decision for outcome in outcomes for decision in outcome.decisions)
     else:
-        with working("deciding…"):
-            outcomes = _outcomes(run.decide())
         _print_text(outcomes)
-        all_placed = all(outcome.last.node for outcome in outcomes)
+    all_placed = all(outcome.last.node for outcome in outcomes)
     if exit_code and not all_placed:
         click.get_current_context().exit(1)
-
-
-# -- reading --------------------------------------------------------------------------------
-
-
-def _read(filenames: list[str]) -> list[Manifest]:
-    from stowplan.objects.manifests import read_manifests
-
-    if not filenames:
-        raise InputError("no file is given", hint="name one with `-f FILE`, or pipe it into `-f -`")
-    if filenames.count(STDIN) > 1:
-        raise InputError("standard input can be read only once", where=STDIN)
-    manifests = []
-    for name in filenames:
-        for where, text in _texts(name):
-            try:
-                manifests += read_manifests(text, where)
-            except InputError as error:
-                raise _explained(error, text) from None
-            if not text.strip():
-                raise InputError("the file is empty", where=where)
-    return manifests
-
-
-def _texts(name: str) -> Iterator[tuple[str, bytes]]:
-    """Name and content of a file, of standard input, or of every file in a folder."""
-    if name == STDIN:
-        yield "standard input", sys.stdin.buffer.read()
-        return
-    path = Path(name)
-    if path.is_dir():
-        files = sorted(file for file in path.iterdir() if file.suffix in SUFFIXES)
-        if not files:
-            raise InputError(f"no file in it ends with {', '.join(SUFFIXES)}", where=name)
-        for file in files:
-            yield str(file), file.read_bytes()
-        return
-    try:
-        yield name, path.read_bytes()
-    except FileNotFoundError:
-        raise InputError("there is no such file", where=name, hint=_near(path)) from None
-    except OSError as error:
-        raise InputError(error.strerror or str(error), where=name) from None
-
-
-def _near(path: Path) -> str:
-    try:
-        names = [file.name for file in path.parent.iterdir() if file.exists()]
-    except OSError:
-        return ""
-    near = get_close_matches(path.name, names, n=1)
-    return f"did you mean '{path.with_name(near[0])}'?" if near else ""
-
-
-def _explained(error: InputError, text: bytes) -> InputError:
-    """The table that kubectl prints for people is the commonest wrong input."""
-    first = text.lstrip().split(b"\n", 1)[0]
-    if first.startswith((b"NAME ", b"NAMESPACE ")):
-        hint = "this looks like a table; ask kubectl for `-o yaml` or `-o json`"
-        return InputError("no Kubernetes objects", where=error.where, hint=hint)
-    return error
 
 
 # -- what the user should know --------------------------------------------------------------
 
 
-def _say_what_is_missing(run: DryRun) -> None:
+def _say_what_is_missing(cluster: Cluster) -> None:
     """Remarks on stderr about whatever makes the answer less than it seems."""
-    if run.config.extenders:
-        urls = some_of([extender.url_prefix for extender in run.config.extenders])
-        note(f"extenders are not called in a dry run: {urls}")
-    if left_out := _left_out(run):
-        note(f"left out, because Stowplan does not have them: {some_of(left_out, 9)}")
-    _say_who_is_foreign(run)
-    if not run.node_count:
-        note("the input has no nodes", hint="add them, as `kubectl get nodes -o yaml`")
-    elif ghosts := [name for name, info in run.cache.nodes.items() if info.node is None]:
-        running = sum(len(run.cache.nodes[name].pods) for name in ghosts)
-        note(f"{count_of(running, 'pod')} on nodes that are not in the input: {some_of(ghosts)}")
-    if not run.pending and not run.foreign:
-        running = run.cache.pod_count
+    for remark in cluster.remarks():
+        note(remark.text, hint=remark.hint)
+    waiting = cluster.pods(pending=True)
+    if all(pod.metadata.deletion_timestamp is not None for pod in waiting):
+        running = sum(1 for pod in cluster.pods(pending=False) if pod.spec.node_name)
         note(
             f"nothing to decide: {_all_running(running)}",
             hint="a pending pod is one without `spec.nodeName`; add its manifest with `-f`",
@@ -209,46 +143,18 @@ def _all_running(count: int) -> str:
     return "the only pod has a node" if count == 1 else f"all {count} pods have a node"
 
 
-def _left_out(run: DryRun) -> list[str]:
-    from stowplan.config import expand_all
-    from stowplan.core.profiles import implements
-
-    profiles = expand_all(run.config, implements(run.registry))
-    return sorted({name for plugins in profiles.values() for name in plugins.left_out})
-
-
-def _say_who_is_foreign(run: DryRun) -> None:
-    by_scheduler: dict[str, list[str]] = {}
-    for pod in run.foreign:
-        name = pod.pod.spec.scheduler_name or SCHEDULER_DEFAULT
-        by_scheduler.setdefault(name, []).append(pod.key)
-    for scheduler, pods in by_scheduler.items():
-        near = get_close_matches(scheduler, run.frameworks, n=1)
-        profiles = ", ".join(run.frameworks)
-        note(
-            f"no profile is for scheduler {scheduler!r}, so not decided: {some_of(pods)}",
-            hint=f"did you mean {near[0]!r}?" if near else f"there are profiles for: {profiles}",
-        )
-
-
 # -- JSON -----------------------------------------------------------------------------------
 
 
-def _print_json(decisions: Iterable[Decision]) -> bool:
-    """One decision a line, written as it is made; whether every pod got a node."""
+def _print_json(decisions: Iterable[Decision]) -> None:
+    """One decision a line."""
     import msgspec
 
-    left: set[str] = set()
-    before = b'{"decisions": [\n'
+    before = '{"decisions": [\n'
     for decision in decisions:
-        click.echo(before + msgspec.json.encode(decision.to_dict()), nl=False)
-        before = b",\n"
-        if decision.node:
-            left.discard(decision.pod)
-        else:
-            left.add(decision.pod)
-    click.echo('{"decisions": []}' if before.startswith(b"{") else "\n]}")
-    return not left
+        say_json(before + msgspec.json.encode(decision.to_dict()).decode(), nl=False)
+        before = ",\n"
+    say_json('{"decisions": []}' if before.startswith("{") else "\n]}")
 
 
 # -- text -----------------------------------------------------------------------------------
@@ -256,23 +162,22 @@ def _print_json(decisions: Iterable[Decision]) -> bool:
 
 @dataclass(slots=True)
 class Outcome:
-    """What came of one pod, after one or more attempts."""
+    """What came of one pod."""
 
-    last: Decision
-    evicted: tuple[str, ...] = ()
+    decisions: list[Decision]
+    """The last word, and before it whom the pod evicts."""
 
     @property
     def pod(self) -> str:
         return self.last.pod
 
+    @property
+    def last(self) -> Decision:
+        return self.decisions[-1]
 
-def _outcomes(decisions: Iterable[Decision]) -> list[Outcome]:
-    outcomes: dict[str, Outcome] = {}
-    for decision in decisions:
-        outcome = outcomes.setdefault(decision.pod, Outcome(decision))
-        outcome.last = decision
-        outcome.evicted += decision.victims
-    return list(outcomes.values())
+    @property
+    def evicted(self) -> list[str]:
+        return [victim for decision in self.decisions for victim in decision.victims]
 
 
 def _print_text(outcomes: list[Outcome]) -> None:
@@ -292,9 +197,9 @@ def _print_text(outcomes: list[Outcome]) -> None:
 
 
 def _section(lines: Iterable[str]) -> None:
-    click.echo()
+    say()
     for line in lines:
-        click.echo(line)
+        say(line)
 
 
 def _row(outcome: Outcome) -> list[str]:

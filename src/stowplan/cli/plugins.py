@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from stowplan.cli._output import Column, print_table
+from stowplan.cli._output import Column, print_table, say_json
 
 if TYPE_CHECKING:
     from stowplan.config import ExpandedPlugins
@@ -70,7 +70,7 @@ def plugins(output: str, plugin_paths: tuple[str, ...]) -> None:
     """
     entries = _entries(plugin_paths)
     if output == "json":
-        click.echo(json.dumps({"plugins": [entry.to_dict() for entry in entries]}, indent=2))
+        say_json(json.dumps({"plugins": [entry.to_dict() for entry in entries]}, indent=2))
         return
     columns = [Column("PLUGIN"), Column("DEFAULT"), Column("WEIGHT", right=True)]
     columns.append(Column("WHAT IT DOES [EXTENSION POINTS]"))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from stowplan._version import __version__
+from stowplan.cli._output import say
 from stowplan.cli._run_flags import as_text, dashes, given, run_flags, without_effect
 
 if TYPE_CHECKING:
@@ -66,7 +67,8 @@ def run(ctx: click.Context, /, **flags: Any) -> None:
     queue to the log, SIGTERM stops in good order.
 
     Exit code: 0 when asked to stop; 1 when the lease was lost; 2 when the configuration or a flag
-    is wrong; 3 when the API server cannot be reached or refuses us.
+    is wrong; 3 when the API server cannot be reached or refuses us; 70 when the scheduler failed;
+    124 when a decision took longer than --decision-timeout.
     """
     if flags["arguments"]:
         raise click.UsageError(f"run takes no arguments, but got {' '.join(flags['arguments'])}")
@@ -101,6 +103,7 @@ def _options(ctx: click.Context, flags: dict[str, Any]) -> RunOptions:
         startup_timeout_s=flags["startup_timeout"].seconds,
         shutdown_grace_s=flags["shutdown_grace"].seconds,
         unschedulable_max_s=flags["pod_max_in_unschedulable_pods_duration"].seconds,
+        decision_timeout_s=flags["decision_timeout"].seconds,
         serving=_serving(flags),
         authentication_kubeconfig=flags["authentication_kubeconfig"],
         authorization_kubeconfig=flags["authorization_kubeconfig"],
@@ -155,4 +158,4 @@ def _write_config(options: RunOptions, path: Path) -> None:
         path.write_text(to_yaml(config))
     except OSError as error:
         raise InputError(f"cannot be written: {error.strerror}", where=str(path)) from None
-    click.echo(f"wrote the configuration to {path}", err=True)
+    say(f"wrote the configuration to {path}", err=True)

@@ -32,6 +32,11 @@ LOOPBACK = "127.0.0.1"
     help="Keep the cluster in this folder; the next start goes on from there.",
 )
 @click.option(
+    "--salvage",
+    is_flag=True,
+    help="If the data is damaged, set it aside and go on with what is intact.",
+)
+@click.option(
     "--config",
     type=click.Path(path_type=Path),
     metavar="CONFIG",
@@ -62,6 +67,7 @@ def up(
     port: int,
     nodes: int | None,
     data: Path | None,
+    salvage: bool,
     config: Path | None,
     no_scheduler: bool,
     bare: bool,
@@ -87,6 +93,8 @@ def up(
     if config is not None and (no_scheduler or bare):
         without = "--bare" if bare else "--no-scheduler"
         raise click.UsageError(f"--config is for the scheduler, which {without} leaves out")
+    if salvage and data is None:
+        raise click.UsageError("--salvage is for data that is kept: it needs --data")
     if token_file is None and not _is_loopback(bind):
         raise click.UsageError(f"--bind {bind} lets others in: it needs --token-file")
     from stowplan.apiserver.http.auth import read_tokens
@@ -98,8 +106,9 @@ def up(
         workers=not bare,
         host=bind,
         port=port,
-        nodes=0 if nodes is None and bare else nodes,
+        nodes=nodes,
         data=data,
+        salvage=salvage,
         kubeconfig=write_kubeconfig,
         users_by_token={} if token_file is None else read_tokens(token_file),
     )

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from stowplan.cluster.http_wire import Answer, WireError
+from stowplan.cluster.http_wire import HttpResponse, WireError
 from stowplan.cluster.proxy import Proxy
 
 CONNECT_TIMEOUT_S = 10.0
@@ -233,7 +233,7 @@ class _Connection(asyncio.Protocol):
     def __init__(self, pool: Pool) -> None:
         self.exchange: Exchange | None = None
         self._pool = pool
-        self._answer = Answer()
+        self._answer = HttpResponse()
         self._transport: asyncio.Transport | None = None
 
     def abort(self) -> None:
@@ -244,7 +244,7 @@ class _Connection(asyncio.Protocol):
         assert self._transport is not None
         self.exchange = exchange
         exchange.connection = self
-        self._answer = Answer()
+        self._answer = HttpResponse()
         self._transport.write(exchange.request)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:

@@ -28,10 +28,10 @@ class _Lines(Enum):
     TRAILERS = auto()
 
 
-class Answer:
+class HttpResponse:
     """One answer, while it comes in.
 
-    >>> answer = Answer()
+    >>> answer = HttpResponse()
     >>> answer.feed(b"HTTP/1.1 200 OK\\r\\nContent-Length: 3\\r\\n\\r\\nab")
     b'ab'
     >>> answer.feed(b"c"), answer.complete

@@ -68,8 +68,17 @@ class Informer:
     def start(self) -> None:
         self._reflector.start()
 
+    def resume(self, other: Informer, resource_version: str) -> None:
+        """Go on where another one is: on a fork of its cluster, made at this version."""
+        for namespace, names in other._objects.items():
+            self._objects[namespace] = names.copy()
+        self._version, self.synced = other._version, other.synced
+        self._reflector.resume(resource_version)
+
     def stop(self) -> None:
+        """Follow nothing any more, and let go of everything."""
         self._reflector.stop()
+        self._objects.clear()
 
     def get(self, key: str) -> KubeObject | None:
         """The object of `namespace/name`, or of `name` in a kind without namespaces."""
@@ -78,6 +87,9 @@ class Informer:
 
     def list(self) -> Objects:
         return [*self._all()]
+
+    def in_namespace(self, namespace: str) -> Objects:
+        return [*self._objects.get(namespace, {}).values()]
 
     def __len__(self) -> int:
         return sum(map(len, self._objects.values()))

@@ -84,6 +84,11 @@ class LeaderElector:
             return 0.0
         return max(0.0, self._clock.now() - self._renewed_at_s - self._config.lease_duration_s)
 
+    @property
+    def holds(self) -> bool:
+        """Whether the lease is ours and has not run out; may be asked from another thread."""
+        return self.is_leader and self.overdue_s <= 0.0
+
     # -- life -------------------------------------------------------------------------------
 
     def start(self) -> None:

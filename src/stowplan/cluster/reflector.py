@@ -96,6 +96,11 @@ class Reflector:
         assert self._turn == 0, f"the reflector of {self.kind} was started before"
         self._begin_list()
 
+    def resume(self, resource_version: str) -> None:
+        """Watch from here on, for a sink that knows everything up to this version."""
+        self.resource_version = resource_version
+        self._begin_watch()
+
     def stop(self) -> None:
         self._turn += 1
         if self._watch is not None:

@@ -14,14 +14,14 @@ from typing import Any, Literal
 import numpy as np
 from msgspec import Struct
 
-from stowplan.core.decision import Detail, describe_rejections, describe_scores
+from stowplan.core.decision import Decision
 from stowplan.core.extender import CallExtender, Extender, ExtenderFailed, FilterResult
 from stowplan.core.steps import Parallel
 from stowplan.framework.cycle import Cycle
 from stowplan.framework.diagnosis import Diagnosis
 from stowplan.framework.errors import PluginFailed
 from stowplan.framework.runtime import Feasible, Framework, PreFilterVerdict, ScoreBoard
-from stowplan.framework.status import Code, NodeMask, Rows, Status
+from stowplan.framework.status import Code, Rows, Status
 from stowplan.framework.timing import SUCCESS
 from stowplan.queue import EXTENDER
 from stowplan.state.pod_info import PodInfo
@@ -42,14 +42,15 @@ class Search(Struct):
     feasible_count: int = 0
     evaluated_count: int = 0
     diagnosis: Diagnosis | None = None
-    """Why not, when no node fits (and, with detail on, always)."""
+    """Why not, when no node fits."""
     found: Feasible | None = None
     """What the filters said; None when they were not asked, or about one node only."""
     board: ScoreBoard | None = None
-    detail: Detail | None = None
+    """The scores; None where there was nothing to compare."""
 
 
-Explain = Callable[[Framework, Cycle, PodInfo, Search], None]
+Explain = Callable[[Framework, Cycle, PodInfo, Search, Decision], None]
+"""May write the decision's `explanation`."""
 
 
 @dataclass(slots=True)
@@ -60,72 +61,46 @@ class Algorithm:
     percentage_of_nodes_to_score: int = 0
     """0: look at every node."""
     tie_break: TieBreak = "random"
-    detail: bool = False
     start_index: int = 0
     explain: Explain | None = None
     """Told of every search, while the columns it was made of still hold."""
 
-    def search_quietly(self, framework: Framework, cycle: Cycle, pod: PodInfo) -> Search | None:
-        """What `search` would find, where kept answers alone say so; None: ask `search`."""
-        if self.extenders or self.detail or pod.pod.status.nominated_node_name:
-            return None
-        own = framework.percentage_of_nodes_to_score
-        percentage = self.percentage_of_nodes_to_score if own is None else own
-        if 0 < percentage < 100:
-            return None
-        board = framework.quiet_board(cycle, pod)
-        if board is None:
-            return None
-        count = len(board.rows)
-        search = Search(feasible_count=count, evaluated_count=cycle.nodes.node_count)
-        if count > 1:
-            self._pick_kept(cycle, board, search)
-        elif count:
-            search.row = int(board.rows[0])
-        if not count or self.explain is not None:
-            answers = board.answers
-            assert answers is not None
-            search.found = Feasible(answers.passed, answers, [])
-            if not count:
-                search.diagnosis = framework.diagnose(cycle.nodes, search.found)
-        return search
-
     def search(
         self, framework: Framework, cycle: Cycle, pod: PodInfo
     ) -> Generator[Any, Any, Search]:
-        table = cycle.nodes
         verdict = framework.pre_filter(cycle, pod)
         if verdict.status is not None:
             return self._turned_down(cycle, verdict)
-        tried: dict[int, Status] = {}
-        nominated = pod.pod.status.nominated_node_name
-        if nominated and nominated in table.row_of:
-            row = table.row_of[nominated]
+        tried: dict[int, Status] | None = None
+        row = cycle.nodes.row_of.get(pod.pod.status.nominated_node_name)
+        if row is not None:
+            tried = {}
             if (yield from self._fits_nominated(framework, cycle, pod, row, tried)):
                 return Search(row, feasible_count=1, evaluated_count=1)
         found = framework.find_feasible(cycle, pod, verdict.nodes)
         if verdict.nodes is not None:
             found.absent = _not_chosen(verdict.narrowed_by)
-            found.overrides.update({r: s for r, s in tried.items() if not _is_candidate(found, r)})
+            found.rejected_by.update(verdict.narrowed_by)
+            for row, status in (tried or {}).items():
+                if not _is_candidate(found, row):
+                    found.overrides[row] = status
         rows, evaluated = self._limit(framework, cycle, found)
-        passed_count = len(rows)
         if self.extenders:
+            passed_count = len(rows)
             rows = yield from self._ask_filters(cycle, pod, found, rows)
-        search = Search(feasible_count=len(rows), evaluated_count=evaluated, found=found)
-        if not len(rows) or self.detail:
-            search.diagnosis = framework.diagnose(table, found)
-            search.diagnosis.unschedulable_plugins.update(verdict.narrowed_by)
             if len(rows) < passed_count:
-                search.diagnosis.unschedulable_plugins.add(EXTENDER)
-        if len(rows) == 1 and not self.detail:
-            search.row = int(rows[0])
-        elif len(rows):
+                found.rejected_by.add(EXTENDER)
+        count = len(rows)
+        search = Search(feasible_count=count, evaluated_count=evaluated, found=found)
+        if count > 1:
             board = framework.score(cycle, pod, found, rows)
             if self.extenders:
                 yield from self._ask_priorities(cycle, pod, board)
             self._pick(cycle, board, search)
-        if self.detail:
-            self._write_detail(cycle, search, rows)
+        elif count:
+            search.row = int(rows[0])
+        else:
+            search.diagnosis = framework.diagnose(cycle.nodes, found)
         return search
 
     def _turned_down(self, cycle: Cycle, verdict: PreFilterVerdict) -> Search:
@@ -136,10 +111,7 @@ class Algorithm:
         diagnosis.add_status(status)
         if not status.plugin:
             diagnosis.unschedulable_plugins.update(verdict.narrowed_by)
-        search = Search(diagnosis=diagnosis)
-        if self.detail:
-            self._write_detail(cycle, search, np.zeros(0, np.intp))
-        return search
+        return Search(diagnosis=diagnosis)
 
     def _fits_nominated(
         self, framework: Framework, cycle: Cycle, pod: PodInfo, row: int, tried: dict[int, Status]
@@ -168,9 +140,9 @@ class Algorithm:
 
     def _limit(self, framework: Framework, cycle: Cycle, found: Feasible) -> tuple[Rows, int]:
         """The feasible rows to consider, and how many nodes were looked at for them."""
-        table = cycle.nodes
-        own = framework.percentage_of_nodes_to_score
-        percentage = self.percentage_of_nodes_to_score if own is None else own
+        table, percentage = cycle.nodes, framework.percentage_of_nodes_to_score
+        if percentage is None:
+            percentage = self.percentage_of_nodes_to_score
         if percentage == 0 or percentage >= 100:
             return found.rows(), table.node_count
         order = table.order
@@ -234,46 +206,33 @@ class Algorithm:
             board.vary(np.array([extra.get(info.name, 0) for info in infos], np.int64))
 
     def _pick(self, cycle: Cycle, board: ScoreBoard, search: Search) -> None:
-        """One of the best, by chance or the first by name."""
-        if board.is_kept:
-            self._pick_kept(cycle, board, search)
-            return
+        """One of the best: each with the same chance, or the first by name."""
         search.board = board
+        if board.is_kept:
+            # The kept sum alone says which are best.
+            answers = board.answers
+            assert answers is not None
+            if self.tie_break == "random":
+                search.row = answers.one_of_the_best(cycle.handle.random.random)
+            else:
+                search.row = _first_by_name(cycle, answers.best().nonzero()[0])
+            search.score = answers.best_sum + board.constant
+            return
         varying = board.varying
         best = varying[varying.argmax()]
-        position = self._one_of(cycle, varying == best, board.rows)
-        search.row = int(board.rows[position])
+        places = (varying == best).nonzero()[0]
+        if self.tie_break == "random":
+            place = places.item(int(cycle.handle.random.random() * len(places)))
+            search.row = board.rows.item(place)
+        else:
+            search.row = _first_by_name(cycle, board.rows[places])
         search.score = int(best) + board.constant
 
-    def _pick_kept(self, cycle: Cycle, board: ScoreBoard, search: Search) -> None:
-        """The same where the kept sum alone says which are best."""
-        search.board = board
-        answers = board.answers
-        assert answers is not None
-        search.row = self._one_of(cycle, answers.best(), None)
-        search.score = answers.best_sum + board.constant
 
-    def _one_of(self, cycle: Cycle, is_best: NodeMask, rows: Rows | None) -> int:
-        """A place that is set; `rows` says which row of the table each place is."""
-        if self.tie_break == "random":
-            # From a random place on, the first of the best: any of them will do.
-            flags = is_best.tobytes()
-            place = flags.find(1, int(cycle.handle.random.random() * len(flags)))
-            return place if place >= 0 else flags.find(1)
-        names = cycle.nodes.names
-        best: list[int] = is_best.nonzero()[0].tolist()
-        return min(best, key=lambda place: names[place if rows is None else rows[place]])
-
-    def _write_detail(self, cycle: Cycle, search: Search, rows: Rows) -> None:
-        table = cycle.nodes
-        detail = search.detail = Detail()
-        feasible = {table.names[row] for row in rows.tolist()}
-        detail.feasible = sorted(feasible)
-        if search.diagnosis is not None:
-            rejected = describe_rejections(table, search.diagnosis)
-            detail.rejected = {n: s for n, s in rejected.items() if n not in feasible}
-        if search.board is not None:
-            detail.scores, detail.totals = describe_scores(table, search.board)
+def _first_by_name(cycle: Cycle, rows: Rows) -> int:
+    names = cycle.nodes.names
+    best: list[int] = rows.tolist()
+    return min(best, key=lambda row: names[row])
 
 
 def nodes_to_find(count: int, percentage: int) -> int:

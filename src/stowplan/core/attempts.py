@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from operator import attrgetter
-from typing import Protocol
 
 from msgspec import Struct
 
@@ -31,12 +30,21 @@ class Bound(Struct, frozen=True, gc=False):
     """How long it took, by the clock of the machine's recorder."""
 
 
-class AttemptObserver(Protocol):
+class Failed(Struct, frozen=True):
+    """One that did not, and why."""
+
+    queued: QueuedPod
+    decision: Decision
+    status: Status
+    seconds: float
+
+
+class AttemptObserver:
     """Hears of every attempt: begin, decided, and then bound or failed, once each.
 
     One decision is made at a time; binding goes on beside the next ones, so an attempt may end
     after others began.  `seconds` is the time since it began, by the clock of the machine's
-    recorder; `now_s` is the machine's own time.
+    recorder; `now_s` is the machine's own time.  Observers override what they care for.
     """
 
     def begin(self, queued: QueuedPod, now_s: float) -> None: ...
@@ -47,14 +55,7 @@ class AttemptObserver(Protocol):
     def bound(self, attempts: Sequence[Bound], now_s: float) -> None:
         """These pods have their nodes: many at a time, as their bindings are answered."""
 
-    def failed(
-        self,
-        queued: QueuedPod,
-        decision: Decision,
-        status: Status,
-        now_s: float,
-        seconds: float,
-    ) -> None: ...
+    def failed(self, attempt: Failed, now_s: float) -> None: ...
 
     def plugin_error(self, plugin: str, point: str, cause: Exception) -> None:
         """A plugin raised, or answered with an error; `cause` has its traceback if it raised."""
@@ -88,17 +89,10 @@ class AttemptLog:
         for observer in self._observers:
             observer.bound(attempts, now_s)
 
-    def failed(
-        self,
-        queued: QueuedPod,
-        decision: Decision,
-        status: Status,
-        now_s: float,
-        seconds: float,
-    ) -> None:
-        self._keep((decision,))
+    def failed(self, attempt: Failed, now_s: float) -> None:
+        self._keep((attempt.decision,))
         for observer in self._observers:
-            observer.failed(queued, decision, status, now_s, seconds)
+            observer.failed(attempt, now_s)
 
     def _keep(self, decisions: Iterable[Decision]) -> None:
         kept = self._decisions

@@ -1,34 +1,46 @@
-"""The binding cycle: from "assumed on a node" to "the API server knows".
+"""The binding cycle: from "assumed on a node" to "the API server knows", or undone.
 
-Runs beside the scheduling of other pods: a generator, top to bottom, started by `core.machine`,
-which also undoes the reservation when it fails.  Mirrors `bindingCycle` in kube-scheduler's
-`schedule_one.go`.
+Runs beside the scheduling of other pods.  `core.machine` hands over every pod that got a node to
+`Bindings.start`; most need to wait for nothing but the answer to their binding, and end many at a
+time.  The others go through `_bind_pod`, a generator, top to bottom: Permit's wait, PreBind, Bind.
+What fails is undone in reverse order and handed to `core.failure`.  Mirrors `bindingCycle` in
+kube-scheduler's `schedule_one.go`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 
+from stowplan.core.attempts import Bound
 from stowplan.core.bind_outcome import is_unsure, settle
 from stowplan.core.extender import Extender, ExtenderFailed
+from stowplan.core.messages import RecordEvent
+from stowplan.core.reserving import unreserve
 from stowplan.core.schedule_one import Attempt
 from stowplan.core.steps import Parallel, Stepper, Suspend
-from stowplan.core.waiting import WaitingPod, WaitingPods
+from stowplan.core.waiting import WaitingPod
 from stowplan.errors import ApiError
 from stowplan.framework.cycle import Cycle
 from stowplan.framework.effects import Sleep
 from stowplan.framework.errors import PluginFailed, describe, point_failed
+from stowplan.framework.events import Action, ClusterEvent, Resource
 from stowplan.framework.plugin import PreFlight
 from stowplan.framework.runtime import Framework
 from stowplan.framework.status import Code, Status
 from stowplan.framework.timing import SUCCESS, WAIT_ON_PERMIT
 from stowplan.objects.api import Bind
 from stowplan.queue import QueuedPod
+from stowplan.state.cache import CacheError
 from stowplan.state.pod_info import PodInfo
+
+if TYPE_CHECKING:
+    from stowplan.core.machine import Machine
+
+ASSIGNED_POD_DELETE = ClusterEvent(Resource.ASSIGNED_POD, Action.DELETE)
 
 
 class BindFailed(Struct, frozen=True):
@@ -45,27 +57,13 @@ Groups = list[list[Any]]
 """PreBind plugins that have work; those of one group run side by side."""
 
 
-class BindingTools(Struct):
-    """What every binding needs of the machine."""
-
-    waiting: WaitingPods
-    extenders: Sequence[Extender]
-    done: Callable[[str], None]
-    """The queue's `done`: from here on cluster events no longer matter to this pod."""
-    announce: Callable[[PodInfo, str], None]
-    """Write the expected node into the pod's status, before a binding that takes long."""
-    in_pre_bind: dict[str, Binding]
-    """Bindings that preemption may still call off, by uid."""
-    stepper: Stepper
-
-
 class Binding(Struct):
     """One pod on its way to its node."""
 
     framework: Framework
     attempt: Attempt
     queued: QueuedPod
-    tools: BindingTools
+    stepper: Stepper
     pod: PodInfo
     """The assumed one."""
     node: str
@@ -89,7 +87,7 @@ class Binding(Struct):
         self.called_off = self.called_off or why
         sleeping, self._sleeping = self._sleeping, {}
         for timer, resume in sleeping.items():
-            self.tools.stepper.cancel(timer)
+            self.stepper.cancel(timer)
             resume(None)
 
     def sleep(self, seconds: float, resume: Callable[[Any], None]) -> None:
@@ -99,47 +97,194 @@ class Binding(Struct):
             del self._sleeping[timer]
             resume(None)
 
-        stepper = self.tools.stepper
+        stepper = self.stepper
         timer = stepper.at(stepper.now_s + seconds, wake)
         self._sleeping[timer] = resume
 
 
-def bind_pod(
-    binding: Binding, groups: Groups, waiting: WaitingPod | None
-) -> Generator[Any, Any, Outcome]:
-    """None once the pod is bound; otherwise why not.
+class Bindings:
+    """All pods that are on their way to their nodes."""
 
-    `groups` is what `pre_flight` gave.
-    """
-    try:
-        return (yield from _bind_pod(binding, groups, waiting))
-    except PluginFailed as failure:
-        return failed_by(failure)
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+        self.in_pre_bind: dict[str, Binding] = {}
+        """Bindings that preemption may still call off, by uid."""
+
+    def start(
+        self, framework: Framework, queued: QueuedPod, attempt: Attempt, times: tuple[float, float]
+    ) -> None:
+        """Send an assumed pod on its way; `times` are when its attempt began and was decided."""
+        machine, pod, cycle = self._machine, attempt.assumed, attempt.cycle
+        assert pod is not None, "only an assumed pod can be bound"
+        node, stepper = attempt.decision.node, machine.stepper
+        binding = Binding(framework, attempt, queued, stepper, pod, node, *times)
+        waiting = None
+        if attempt.waits:
+            waiting = machine.waiting.add(pod, node, attempt.waits, stepper.now_s)
+        try:
+            groups = None
+            if framework.pre_binders(cycle):
+                groups = _pre_flight(framework, cycle, pod, node)
+            if groups or waiting is not None or machine.algorithm.extenders:
+                steps = self._bind_pod(binding, groups or [], waiting)
+                stepper.start(steps, partial(self._ended, binding))
+                return
+            machine.queue.done(pod.uid)
+            request = _ask_plugin(binding)
+        except PluginFailed as failure:
+            machine.waiting.drop(pod.uid)
+            self._ended(binding, _failed_by(failure))
+            return
+        if isinstance(request, Bind):
+            stepper.ask(request, binding)  # `answered` sees to it.
+        else:
+            stepper.start(_finish_bind(binding, request), partial(self._ended, binding))
+
+    def answered(self, bindings: list[Binding]) -> None:
+        """The API server took these."""
+        ended_s = self._machine.clock()
+        for binding in bindings:
+            framework, seconds = binding.framework, ended_s - binding.bind_started_s
+            framework.bind_s.append(seconds)
+            if binding.attempt.cycle.sampled:
+                framework.recorder.plugin(binding.bind_plugin, "Bind", SUCCESS, seconds)
+        self._bound(bindings)
+
+    def refused(self, binding: Binding, answer: ApiError) -> None:
+        """The API server did not, or what became of it is not known."""
+        steps = _finish_bind(binding, binding.request, answer)
+        self._machine.stepper.start(steps, partial(self._ended, binding))
+
+    # -- the end ----------------------------------------------------------------------------
+
+    def _ended(self, binding: Binding, failed: Outcome) -> None:
+        if failed is None:
+            self._bound([binding])
+        else:
+            # It takes a pod off its node: not while a decision looks at the nodes.
+            self._machine.between_decisions(partial(self._failed, binding, failed))
+
+    def _bound(self, bindings: list[Binding]) -> None:
+        """These pods are bound."""
+        machine = self._machine
+        now_s, ended_s = machine.stepper.now_s, machine.clock()
+        finish_binding, tell = machine.cache.finish_binding, machine.stepper.effects.append
+        ended: list[Bound] = []
+        for binding in bindings:
+            pod, attempt = binding.pod, binding.attempt
+            thing = pod.pod
+            finish_binding(pod.uid, now_s)
+            note = f"Successfully assigned {pod.key} to {binding.node}"
+            speaker = thing.spec.scheduler_name
+            tell(RecordEvent(thing, "Normal", "Scheduled", "Binding", note, speaker))
+            ended.append(Bound(binding.queued, attempt.decision, ended_s - binding.begun_s))
+            if binding.framework.plugins.post_bind or attempt.cycle.activate:
+                machine.log.bound(ended, now_s)
+                ended = []
+                self._post_bind(binding)
+                machine.activate(attempt)
+        if ended:
+            machine.log.bound(ended, now_s)
+
+    def _post_bind(self, binding: Binding) -> None:
+        framework, cycle = binding.framework, binding.attempt.cycle
+        if not framework.plugins.post_bind:
+            return
+        recorder = framework.recorder
+        started_s = last_s = recorder.now()
+        for plugin in framework.plugins.post_bind:
+            name = getattr(plugin, "name", "")
+            try:
+                plugin.post_bind(cycle, binding.pod, binding.node)
+            except Exception as cause:
+                self._machine.log.plugin_error(name, "PostBind", cause)
+            if cycle.sampled:
+                now_s = recorder.now()
+                recorder.plugin(name, "PostBind", SUCCESS, now_s - last_s)
+                last_s = now_s
+        recorder.point("PostBind", framework.profile, SUCCESS, recorder.now() - started_s)
+
+    def _failed(self, binding: Binding, failed: BindFailed) -> None:
+        """Undo in reverse order, then hand the pod to the failure handler.
+
+        Room has become free again.  After a rejection the pod itself must not be woken by that,
+        so it is told later and to the others only.
+        """
+        machine, pod, attempt = self._machine, binding.pod, binding.attempt
+        if failed.cause is not None:
+            machine.report([failed.cause])
+        machine.report([*unreserve(binding.framework, attempt.cycle, pod, binding.node)])
+        forgotten = True
+        try:
+            machine.cache.forget_pod(pod)
+        except CacheError as problem:
+            # Confirmed meanwhile, perhaps on another node: the cluster's word stands.
+            forgotten = False
+            machine.log.problem(str(problem))
+        rejected = failed.status.is_rejected
+        if forgotten and not rejected:
+            machine.queue.move_all(ASSIGNED_POD_DELETE, pod.pod, None)
+        seconds = machine.clock() - binding.begun_s
+        machine.failure.binding_failed(binding.queued, failed, attempt, seconds)
+        if forgotten and rejected:
+            machine.queue.move_all(
+                ASSIGNED_POD_DELETE, pod.pod, None, lambda other: other.uid != pod.uid
+            )
+
+    # -- step by step -----------------------------------------------------------------------
+
+    def _bind_pod(
+        self, binding: Binding, groups: Groups, waiting: WaitingPod | None
+    ) -> Generator[Any, Any, Outcome]:
+        """None once the pod is bound; otherwise why not.
+
+        `groups` is what `_pre_flight` gave.
+        """
+        machine, framework = self._machine, binding.framework
+        extenders = machine.algorithm.extenders  # Those of now, should others be configured.
+        try:
+            if groups or waiting is not None:
+                machine.announce(binding.pod, binding.node)
+            if waiting is not None:
+                status: Status | None = yield Suspend(waiting.wait)
+                waited_s = machine.stepper.now_s - waiting.since_s
+                label = SUCCESS if status is None else status.code.label
+                framework.recorder.point(WAIT_ON_PERMIT, framework.profile, label, waited_s)
+                if status is not None:
+                    return _permit_failed(status)
+            machine.queue.done(binding.pod.uid)
+            if groups:
+                status = yield from self._pre_bind(binding, groups)
+                if status is not None:
+                    return BindFailed(status)
+            return (yield from _bind(binding, extenders))
+        except PluginFailed as failure:
+            return _failed_by(failure)
+
+    def _pre_bind(self, binding: Binding, groups: Groups) -> Generator[Any, Any, Status | None]:
+        framework, uid = binding.framework, binding.pod.uid
+        recorder = framework.recorder
+        started_s = recorder.now()
+        self.in_pre_bind[uid] = binding
+        group = _Group()
+        try:
+            for plugins in groups:
+                yield Parallel([_run_pre_bind(binding, group, plugin) for plugin in plugins])
+                if binding.called_off or group.failed is not None:
+                    break
+        finally:
+            del self.in_pre_bind[uid]
+            called_off = binding.called_off
+            status = Status(Code.ERROR, (called_off,)) if called_off else group.failed
+            label = SUCCESS if status is None else status.code.label
+            recorder.point("PreBind", framework.profile, label, recorder.now() - started_s)
+        if group.cause is not None and not binding.called_off:
+            raise group.cause
+        return status
 
 
-def failed_by(failure: PluginFailed) -> BindFailed:
+def _failed_by(failure: PluginFailed) -> BindFailed:
     return BindFailed(failure.status, cause=failure)
-
-
-def _bind_pod(
-    binding: Binding, groups: Groups, waiting: WaitingPod | None
-) -> Generator[Any, Any, Outcome]:
-    framework, tools = binding.framework, binding.tools
-    if groups or waiting is not None:
-        tools.announce(binding.pod, binding.node)
-    if waiting is not None:
-        status: Status | None = yield Suspend(waiting.wait)
-        waited_s = tools.stepper.now_s - waiting.since_s
-        label = SUCCESS if status is None else status.code.label
-        framework.recorder.point(WAIT_ON_PERMIT, framework.profile, label, waited_s)
-        if status is not None:
-            return _permit_failed(status)
-    tools.done(binding.pod.uid)
-    if groups:
-        status = yield from _pre_bind(binding, groups)
-        if status is not None:
-            return BindFailed(status)
-    return (yield from _bind(binding))
 
 
 def _permit_failed(status: Status) -> BindFailed:
@@ -152,7 +297,7 @@ def _permit_failed(status: Status) -> BindFailed:
 # -- PreBind --------------------------------------------------------------------------------
 
 
-def pre_flight(framework: Framework, cycle: Cycle, pod: PodInfo, node: str) -> Groups:
+def _pre_flight(framework: Framework, cycle: Cycle, pod: PodInfo, node: str) -> Groups:
     """Which PreBind plugins have work, in groups that may run side by side."""
     groups: Groups = []
     open_group = False
@@ -194,27 +339,6 @@ class _Group(Struct):
     def fail(self, status: Status, cause: PluginFailed | None = None) -> None:
         if self.failed is None:
             self.failed, self.cause = status, cause
-
-
-def _pre_bind(binding: Binding, groups: Groups) -> Generator[Any, Any, Status | None]:
-    framework, uid = binding.framework, binding.pod.uid
-    recorder = framework.recorder
-    started_s = recorder.now()
-    binding.tools.in_pre_bind[uid] = binding
-    group = _Group()
-    try:
-        for plugins in groups:
-            yield Parallel([_run_pre_bind(binding, group, plugin) for plugin in plugins])
-            if binding.called_off or group.failed is not None:
-                break
-    finally:
-        del binding.tools.in_pre_bind[uid]
-        status = Status(Code.ERROR, (binding.called_off,)) if binding.called_off else group.failed
-        label = SUCCESS if status is None else status.code.label
-        recorder.point("PreBind", framework.profile, label, recorder.now() - started_s)
-    if group.cause is not None and not binding.called_off:
-        raise group.cause
-    return status
 
 
 def _run_pre_bind(binding: Binding, group: _Group, plugin: Any) -> Generator[Any, Any, None]:
@@ -263,14 +387,14 @@ def _driven(
 # -- Bind -----------------------------------------------------------------------------------
 
 
-def _bind(binding: Binding) -> Generator[Any, Any, Outcome]:
+def _bind(binding: Binding, extenders: Sequence[Extender]) -> Generator[Any, Any, Outcome]:
     binding.bind_started_s = binding.framework.recorder.now()
     try:
         outcome: Outcome = _NOBODY
-        if binding.tools.extenders:
-            outcome = yield from _bind_by_extender(binding)
+        if extenders:
+            outcome = yield from _bind_by_extender(binding, extenders)
         if outcome is _NOBODY:
-            outcome = yield from _carry_out(binding, ask_plugin(binding), _UNSENT)
+            outcome = yield from _carry_out(binding, _ask_plugin(binding), _UNSENT)
     except BaseException:
         _note_time(binding, "Error")
         raise
@@ -288,9 +412,11 @@ _UNSENT = object()
 _NOBODY = BindFailed(Status(Code.SKIP))
 
 
-def _bind_by_extender(binding: Binding) -> Generator[Any, Any, Outcome]:
+def _bind_by_extender(
+    binding: Binding, extenders: Sequence[Extender]
+) -> Generator[Any, Any, Outcome]:
     pod = binding.pod
-    for extender in binding.tools.extenders:
+    for extender in extenders:
         if not extender.binds or not extender.is_interested(pod):
             continue
         answer = yield extender.bind_call(pod, binding.node)
@@ -304,7 +430,7 @@ def _bind_by_extender(binding: Binding) -> Generator[Any, Any, Outcome]:
     return _NOBODY
 
 
-def ask_plugin(binding: Binding) -> Any:
+def _ask_plugin(binding: Binding) -> Any:
     """The request of the first Bind plugin that takes the pod, or why there is none."""
     cycle, pod, node = binding.attempt.cycle, binding.pod, binding.node
     for plugin in binding.framework.plugins.bind:
@@ -321,15 +447,15 @@ def ask_plugin(binding: Binding) -> Any:
     return BindFailed(Status(Code.ERROR, ("no Bind plugin took the pod",)))
 
 
-def finish_bind(
+def _finish_bind(
     binding: Binding, request: Any, answer: Any = _UNSENT
 ) -> Generator[Any, Any, Outcome]:
-    """From what `ask_plugin` gave, and the answer if it was sent already, to what came of it."""
+    """From what `_ask_plugin` gave, and the answer if it was sent already, to what came of it."""
     try:
         outcome = yield from _carry_out(binding, request, answer)
     except PluginFailed as failure:
         _note_time(binding, "Error")
-        return failed_by(failure)
+        return _failed_by(failure)
     _note_time(binding, SUCCESS if outcome is None else outcome.status.code.label)
     return outcome
 

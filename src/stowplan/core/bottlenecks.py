@@ -15,10 +15,9 @@ from dataclasses import asdict, dataclass, field
 from enum import IntEnum
 from typing import Any, TypeVar
 
-from stowplan.core.attempts import Bound
+from stowplan.core.attempts import AttemptObserver, Bound, Failed
 from stowplan.core.decision import Decision
 from stowplan.core.latencies import BUFFER_MAX, Latencies
-from stowplan.framework.status import Status
 from stowplan.framework.timing import WAIT_ON_PERMIT
 from stowplan.queue import QueuedPod
 
@@ -132,7 +131,7 @@ class _Window:
     plugin_errors: dict[str, int] = field(default_factory=dict)
 
 
-class Bottlenecks:
+class Bottlenecks(AttemptObserver):
     """A `Listener` (framework.timing) and an `AttemptObserver` (core.attempts) in one."""
 
     def __init__(
@@ -182,15 +181,8 @@ class Bottlenecks:
     def bound(self, attempts: Sequence[Bound], now_s: float) -> None:
         self._count("scheduled", len(attempts))
 
-    def failed(
-        self,
-        queued: QueuedPod,
-        decision: Decision,
-        status: Status,
-        now_s: float,
-        seconds: float,
-    ) -> None:
-        self._count("unschedulable" if status.is_rejected else "error", 1)
+    def failed(self, attempt: Failed, now_s: float) -> None:
+        self._count("unschedulable" if attempt.status.is_rejected else "error", 1)
 
     def _count(self, result: str, count: int) -> None:
         results = self._window.results
@@ -199,9 +191,6 @@ class Bottlenecks:
     def plugin_error(self, plugin: str, point: str, cause: Exception) -> None:
         errors = self._window.plugin_errors
         errors[plugin] = errors.get(plugin, 0) + 1
-
-    def problem(self, text: str) -> None:
-        return None
 
     # -- the answer -------------------------------------------------------------------------
 

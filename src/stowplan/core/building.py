@@ -8,7 +8,7 @@ from stowplan.config import SchedulerConfig
 from stowplan.core.algorithm import Algorithm, TieBreak
 from stowplan.core.extender import Extender
 from stowplan.framework.runtime import Framework
-from stowplan.queue import ProfileQueueing, SchedulingQueue, build_hint_map
+from stowplan.queue import Debt, ProfileQueueing, QueuedPod, SchedulingQueue, build_hint_map
 from stowplan.state.pod_info import PodInfo
 
 if TYPE_CHECKING:
@@ -31,6 +31,13 @@ def make_queue(
     def plugin_error(plugin: str, point: str, pod: PodInfo, cause: Exception) -> None:
         machine.log.plugin_error(plugin, point, cause)
 
+    def held_back(queued: QueuedPod, debt: Debt) -> None:
+        note = (
+            f"an attempt at {debt.pod} took {debt.seconds:.2f} s: "
+            f"pods of other namespaces go first for up to {debt.until_s - machine.now_s:.1f} s"
+        )
+        machine.record(queued.info.pod, "Warning", "SchedulingHeldBack", "Scheduling", note)
+
     def sort_key(pod: PodInfo, timestamp_s: float) -> tuple[int, Any]:
         try:
             return 0, sort.sort_key(pod, timestamp_s)
@@ -49,6 +56,7 @@ def make_queue(
         live_pod=machine.pods.get,
         recorder=machine.recorder,
         on_plugin_error=plugin_error,
+        on_held_back=held_back,
     )
 
 

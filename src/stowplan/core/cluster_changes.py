@@ -12,8 +12,9 @@ from stowplan.core.messages import Added, Deleted, Updated
 from stowplan.core.node_changes import NODE_ADD, NODE_DELETE, node_update_events
 from stowplan.framework.events import Action, ClusterEvent, Resource
 from stowplan.objects.base import KubeObject
+from stowplan.objects.devices import DeviceClass, ResourceClaim, ResourceSlice
 from stowplan.objects.node import Node
-from stowplan.objects.pod import Pod
+from stowplan.objects.pod import ENDED_PHASES, Pod
 from stowplan.objects.storage import (
     CSIDriver,
     CSINode,
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 _POD_ADD = ClusterEvent(Resource.ASSIGNED_POD, Action.ADD)
 _POD_DELETE = ClusterEvent(Resource.ASSIGNED_POD, Action.DELETE)
 
-_FINISHED = frozenset({"Succeeded", "Failed"})
 
 _RESOURCES: dict[type[KubeObject], str] = {
     PersistentVolume: Resource.PERSISTENT_VOLUME,
@@ -43,6 +43,9 @@ _RESOURCES: dict[type[KubeObject], str] = {
     CSIStorageCapacity: Resource.CSI_STORAGE_CAPACITY,
     StorageClass: Resource.STORAGE_CLASS,
     VolumeAttachment: Resource.VOLUME_ATTACHMENT,
+    ResourceClaim: Resource.RESOURCE_CLAIM,
+    ResourceSlice: Resource.RESOURCE_SLICE,
+    DeviceClass: Resource.DEVICE_CLASS,
 }
 """Other kinds are only looked up by plugins; their changes wake nobody."""
 
@@ -59,7 +62,7 @@ class ClusterChanges:
         for event in events:
             thing = event.object
             if isinstance(thing, Pod) and not thing.spec.node_name:
-                if thing.status.phase not in _FINISHED:
+                if thing.status.phase not in ENDED_PHASES:
                     info = PodInfo(thing)
                     pods[info.key] = info
                     if thing.spec.scheduler_name in frameworks and not is_assumed(info.uid):
@@ -74,7 +77,7 @@ class ClusterChanges:
 
     def _added(self, obj: KubeObject) -> None:
         if isinstance(obj, Pod):
-            if obj.status.phase not in _FINISHED:
+            if obj.status.phase not in ENDED_PHASES:
                 self._assigned(obj)
         elif isinstance(obj, Node):
             self._machine.cache.add_node(obj)
@@ -118,6 +121,10 @@ class ClusterChanges:
         self, obj: KubeObject, action: Action, old: KubeObject | None, new: KubeObject | None
     ) -> None:
         resource = _RESOURCES.get(type(obj))
+        if isinstance(obj, DeviceClass):
+            # It may stand for an extended resource: what fits where is worked out anew.
+            for framework in self._machine.frameworks.values():
+                framework.forget()
         if resource is not None:
             self._machine.queue.move_all(ClusterEvent(resource, action), old, new)
 
@@ -150,7 +157,7 @@ class ClusterChanges:
 
     def _pod_updated(self, old: Pod, new: Pod) -> None:
         machine = self._machine
-        if new.status.phase in _FINISHED:
+        if new.status.phase in ENDED_PHASES:
             # The informer's selector makes an end of the pod's work look like its deletion.
             self._pod_deleted(new)
         elif old.spec.node_name:

@@ -54,11 +54,13 @@ class Dump:
     """Uids of pods that are on their way to their nodes."""
     waiting: list[str]
     """Uids of pods that wait at Permit."""
+    owing: list[str]
+    """A line for each namespace whose pods let others go first."""
 
     @property
     def text(self) -> str:
         nodes = "\n\n".join(node.text for node in self.nodes)
-        queue = "\n".join(map(_pod_line, self.queued))
+        queue = "\n".join([*self.owing, *map(_pod_line, self.queued)])
         return (
             f"Dump of cached NodeInfo\n{nodes}\n\n"
             f"Dump of scheduling queue\n{self.queue_summary}\n{queue}"
@@ -73,7 +75,17 @@ def dump(machine: Machine) -> Dump:
         [_pod(pod) for pod in pending],
         machine.cache.assumed_uids(),
         machine.waiting.uids(),
+        owing_lines(machine),
     )
+
+
+def owing_lines(machine: Machine) -> list[str]:
+    """Which namespaces let others go first, and why."""
+    return [
+        f"namespace {namespace} lets others go first for {debt.until_s - machine.now_s:.1f} s: "
+        f"an attempt at {debt.pod} took {debt.seconds:.2f} s"
+        for namespace, debt in machine.queue.owing().items()
+    ]
 
 
 def latest_first(machine: Machine) -> list[NodeInfo]:

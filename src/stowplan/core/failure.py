@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from stowplan.core.attempts import Failed
 from stowplan.core.binding import BindFailed
 from stowplan.core.decision import Decision
 from stowplan.core.pod_status import StatusChange, patch_status, unschedulable_condition
@@ -68,6 +69,7 @@ class Failure(Struct, frozen=True):
             message=status.message if status.is_rejected else "",
             error="" if status.is_rejected else status.message,
             unschedulable_plugins=tuple(plugins),
+            explanation=attempt.decision.explanation,
         )
         pending = plugins if status.code == Code.PENDING else frozenset()
         return cls(status, decision, Nominate(""), plugins, pending)
@@ -101,6 +103,14 @@ class FailureHandler:
             patch_status(pod, change, machine.now_s, machine.random), lambda problem: None
         )
 
+    def binding_failed(
+        self, queued: QueuedPod, failed: BindFailed, attempt: Attempt, seconds: float
+    ) -> None:
+        machine, failure = self._machine, Failure.of_binding(failed, attempt)
+        failed_attempt = Failed(queued, failure.decision, failure.status, seconds)
+        machine.log.failed(failed_attempt, machine.now_s)
+        self.handle(queued, failure)
+
     def prepare(self, framework: Framework, attempt: Attempt, pod: PodInfo) -> Preemption | None:
         """Hold the preemptor back, if this attempt decided on a preemption with work to do."""
         if attempt.nominate is None or not attempt.nominate.node:
@@ -115,7 +125,7 @@ class FailureHandler:
             attempt.nominate.node,
             victims,
             machine.waiting,
-            machine.in_pre_bind,
+            machine.bindings.in_pre_bind,
             machine.stepper,
             machine.random,
             self._record_victim,

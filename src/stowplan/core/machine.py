@@ -15,27 +15,20 @@ from typing import TYPE_CHECKING, Any
 
 from stowplan.config import SchedulerConfig
 from stowplan.core.algorithm import TieBreak
-from stowplan.core.attempts import AttemptLog, Bound
-from stowplan.core.binding import (
-    BindFailed,
-    Binding,
-    BindingTools,
-    ask_plugin,
-    bind_pod,
-    failed_by,
-    finish_bind,
-    pre_flight,
-)
+from stowplan.core.attempts import AttemptLog, Failed
+from stowplan.core.binding import ASSIGNED_POD_DELETE, Binding, Bindings
 from stowplan.core.building import make_algorithm, make_queue
 from stowplan.core.cluster_changes import ClusterChanges
 from stowplan.core.decision import Decision
 from stowplan.core.failure import Failure, FailureHandler
+from stowplan.core.forking import go_on_from
 from stowplan.core.messages import (
     Added,
     Answered,
     Deleted,
     Effect,
     Event,
+    LongAttempt,
     Reconfigure,
     RecordEvent,
     ScheduleNext,
@@ -46,22 +39,19 @@ from stowplan.core.messages import (
 from stowplan.core.pod_status import StatusChange, patch_status
 from stowplan.core.profiles import Registry, build_frameworks
 from stowplan.core.reconfiguring import carry_over
-from stowplan.core.reserving import unreserve
 from stowplan.core.schedule_one import Attempt, schedule_one
 from stowplan.core.steps import Stepper
-from stowplan.core.waiting import WaitingPod, WaitingPods
+from stowplan.core.waiting import WaitingPods
 from stowplan.errors import ApiError
 from stowplan.framework.errors import PluginFailed
-from stowplan.framework.events import Action, ClusterEvent, Resource
 from stowplan.framework.handle import Handle
 from stowplan.framework.plugin import Nominate
 from stowplan.framework.runtime import Framework
-from stowplan.framework.timing import SUCCESS, NoRecorder, Recorder
-from stowplan.objects.api import Bind
+from stowplan.framework.timing import NoRecorder, Recorder
 from stowplan.objects.pod import Pod
 from stowplan.plugins import IN_TREE
 from stowplan.queue import QueuedPod
-from stowplan.state.cache import Cache, CacheError
+from stowplan.state.cache import Cache
 from stowplan.state.node_table import NodeTable
 from stowplan.state.object_index import ObjectIndex
 from stowplan.state.pod_info import PodInfo
@@ -69,13 +59,18 @@ from stowplan.state.pod_info import PodInfo
 if TYPE_CHECKING:
     from random import Random
 
-ASSIGNED_POD_DELETE = ClusterEvent(Resource.ASSIGNED_POD, Action.DELETE)
-
 CHANGES_MAX = 4096
 """Changes in the cache that may wait for the next cycle; without one, they are taken in anyway."""
 
+LONG_ATTEMPT_S = 0.02
+"""From here on an attempt is long: ten times what pods of ordinary sorts take with 5,000 nodes."""
+
 _IN_NUMBERS = frozenset({Updated, Added, Deleted, Answered})
 """Events that may be taken in many at once: none of them begins a decision."""
+
+
+Beliefs = tuple[Cache, NodeTable, ObjectIndex]
+"""What the scheduler knows of the cluster; the table is up to date with the cache."""
 
 
 class Machine:
@@ -89,28 +84,37 @@ class Machine:
         recorder: Recorder | None = None,
         log: AttemptLog | None = None,
         unschedulable_max_s: float = 300.0,
+        beliefs: Beliefs | None = None,
     ) -> None:
+        """`beliefs`: what it knows of the cluster to begin with."""
         self.config = config
         self.registry = registry
         self.random = random
         """Seeded; the only source of chance."""
-        self.cache = Cache(assumed_ttl_s=config.assumed_pod_ttl_seconds)
-        self.table = NodeTable()
-        self.objects = ObjectIndex()
+        ttl_s = config.assumed_pod_ttl_seconds
+        self.cache, self.table, self.objects = beliefs or (
+            Cache(assumed_ttl_s=ttl_s),
+            NodeTable(),
+            ObjectIndex(),
+        )
         self.stepper = Stepper()
         self.waiting = WaitingPods(self.stepper)
         self.pods: dict[str, PodInfo] = {}
         """Every unfinished pod as the informer last showed it, by `namespace/name`."""
-        self.in_pre_bind: dict[str, Binding] = {}
+        self.bindings = Bindings(self)
         self.log = log or AttemptLog()
         self.recorder = recorder
         """Told how long everything takes; None: nobody asks."""
-        self._clock = (recorder or NoRecorder()).now
+        self.clock = (recorder or NoRecorder()).now
         """For durations, and nothing else."""
         self.unschedulable_max_s = unschedulable_max_s
+        self._tie_break: TieBreak = tie_break
         self.stopping = False
         self.tap: Callable[[Sequence[Event], float, list[Effect]], None] | None = None
         """Told of everything that went in, and what came out of it."""
+        self.on_long_attempt: Callable[[str, float], None] | None = None
+        """Told the `namespace/name` and the seconds of an attempt that took long, which is then
+        the last one of its `ScheduleNext`.  Whoever takes this is to answer with `LongAttempt`."""
         self.frameworks = self._build(config)
         self.queue = make_queue(self, config, self.frameworks)
         self.algorithm = make_algorithm(config, tie_break)
@@ -119,6 +123,35 @@ class Machine:
         self.failure = FailureHandler(self)
         self._deciding: QueuedPod | None = None
         self._held_back: deque[Event | Callable[[], None]] = deque()
+        self._was_long = False
+        self._shortened: ScheduleNext | None = None
+        """What was done of a `ScheduleNext` that a long attempt ended early."""
+        self._asked_s = self._waited_s = 0.0
+        """Since when the decision waits for an extender, and how long it waited before."""
+
+    def fork(self, random: Random, log: AttemptLog) -> Machine:
+        """Another one that knows what this one knows, and goes its own way; see `core.forking`."""
+        assert self._deciding is None, "a decision is being made"
+        self.table.refresh(self.cache)
+        cache = self.cache.fork()
+        fork = Machine(
+            self.config,
+            random=random,
+            registry=self.registry,
+            tie_break=self.algorithm.tie_break,
+            log=log,
+            unschedulable_max_s=self.unschedulable_max_s,
+            beliefs=(cache, self.table.fork(cache), self.objects.fork()),
+        )
+        go_on_from(fork, self)
+        return fork
+
+    def close(self) -> None:
+        """Let go of the cluster at once: plugins and this refer to each other, so that it would
+        live until somebody looks for garbage.  Nothing can be asked any more."""
+        self.pods.clear()
+        for part in (self.table.pods, self.table, self.cache, self.objects):
+            vars(part).clear()
 
     # -- the outside ------------------------------------------------------------------------
 
@@ -132,6 +165,8 @@ class Machine:
         stepper.now_s = now_s
         self._take(events)
         effects, stepper.effects = stepper.effects, []
+        if self._shortened is not None:
+            events, self._shortened = (self._shortened,), None
         if self.tap is not None:
             self.tap(events, now_s, effects)
         return effects
@@ -172,6 +207,8 @@ class Machine:
             self._schedule(event.count)
         elif isinstance(event, Tick):
             self._tick()
+        elif isinstance(event, LongAttempt):
+            self.queue.owe(event.pod, event.seconds)
         elif isinstance(event, Stop):
             self.stopping = True
         elif isinstance(event, Reconfigure):
@@ -186,6 +223,11 @@ class Machine:
     def is_deciding(self) -> bool:
         """Whether a decision waits for an extender."""
         return self._deciding is not None
+
+    @property
+    def deciding(self) -> QueuedPod | None:
+        """The pod that a decision is being made on, now or while an extender is asked."""
+        return self._deciding
 
     @property
     def binding_count(self) -> int:
@@ -226,7 +268,7 @@ class Machine:
         old_frameworks, old_queue = self.frameworks, self.queue
         self.config, self.frameworks, self.queue = config, frameworks, queue
         before = self.algorithm
-        self.algorithm = make_algorithm(config, before.tie_break)
+        self.algorithm = make_algorithm(config, self._tie_break)
         self.algorithm.start_index, self.algorithm.explain = before.start_index, before.explain
         self._connect()
         self.cache.assumed_ttl_s = config.assumed_pod_ttl_seconds
@@ -237,9 +279,12 @@ class Machine:
             nodes=self.table,
             objects=self.objects,
             random=self.random,
+            ties_by_name=self._tie_break == "name",
             now=lambda: self.stepper.now_s,
             waiting=self.waiting,
             activate=lambda pods: self.queue.activate(pods),
+            start=lambda steps: self.stepper.start(steps, lambda result: None),
+            record=self.record,
             pod_by_key=self.pods.get,
         )
         return build_frameworks(config, handle, registry=self.registry, recorder=self.recorder)
@@ -247,14 +292,6 @@ class Machine:
     def _connect(self) -> None:
         for framework in self.frameworks.values():
             framework.handle.nominated = self.queue.nominator
-        self._binding_tools = BindingTools(
-            self.waiting,
-            self.algorithm.extenders,
-            self.queue.done,
-            self._announce,
-            self.in_pre_bind,
-            self.stepper,
-        )
 
     def is_ours(self, pod: Pod) -> bool:
         return pod.spec.scheduler_name in self.frameworks
@@ -275,12 +312,18 @@ class Machine:
 
     def _schedule(self, count: int) -> None:
         queue, cache, stepper = self.queue, self.cache, self.stepper
-        for _ in range(count):
-            if self._deciding is not None or self.stopping:
-                return
+        if self._deciding is not None or self.stopping:
+            return
+        self._was_long = False
+        for number in range(count):
+            if self._was_long:
+                self._shortened = ScheduleNext(number)
+                break
+            if self._deciding is not None:
+                break
             queued = queue.pop()
             if queued is None:
-                return
+                break
             info = queued.info
             framework = self._framework_for(info)
             if framework is None:
@@ -290,9 +333,10 @@ class Machine:
             self.log.begin(queued, stepper.now_s)
             stepper.resume(
                 schedule_one(framework, cache, self.algorithm, info),
-                partial(self._decided, framework, queued, self._clock()),
+                partial(self._decided, framework, queued, self.clock()),
                 None,
             )
+        self._asked_s = self.clock()
 
     def _framework_for(self, info: PodInfo) -> Framework | None:
         """Who decides on a pod that comes from the queue; None if there is nothing to decide."""
@@ -309,85 +353,79 @@ class Machine:
         self, framework: Framework, queued: QueuedPod, begun_s: float, attempt: Attempt
     ) -> None:
         self._deciding = None
-        decided_s, now_s = self._clock(), self.stepper.now_s
-        self.log.decided(queued, attempt.decision, now_s, decided_s - begun_s)
+        decided_s, now_s = self.clock(), self.stepper.now_s
+        seconds = decided_s - begun_s
+        self.log.decided(queued, attempt.decision, now_s, seconds)
+        if seconds > LONG_ATTEMPT_S and self.on_long_attempt is not None:
+            self._took_long(queued, seconds)
         if attempt.problems:
-            self._report(attempt.problems)
-        pod, node = attempt.assumed, attempt.decision.node
+            self.report(attempt.problems)
+        pod = attempt.assumed
         if pod is None:
             self._not_decided(framework, queued, begun_s, attempt)
             return
         if self.queue.nominator.node_of:
             self.queue.nominator.delete(pod.uid)
-        waiting = None
-        if attempt.waits:
-            waiting = self.waiting.add(pod, node, attempt.waits, now_s)
         if attempt.cycle.activate:
-            self._activate(attempt)
-        tools = self._binding_tools
-        self._bind(
-            Binding(framework, attempt, queued, tools, pod, node, begun_s, decided_s), waiting
-        )
+            self.activate(attempt)
+        self.bindings.start(framework, queued, attempt, (begun_s, decided_s))
+
+    def _took_long(self, queued: QueuedPod, seconds: float) -> None:
+        """What an extender took is not the pod's doing."""
+        seconds -= self._waited_s
+        if seconds > LONG_ATTEMPT_S and self.on_long_attempt is not None:
+            self._was_long = True
+            self.on_long_attempt(queued.info.key, seconds)
 
     def _not_decided(
         self, framework: Framework, queued: QueuedPod, begun_s: float, attempt: Attempt
     ) -> None:
         status = attempt.status
         assert status is not None
-        seconds = self._clock() - begun_s
-        self.log.failed(queued, attempt.decision, status, self.now_s, seconds)
+        seconds = self.clock() - begun_s
+        self.log.failed(Failed(queued, attempt.decision, status, seconds), self.now_s)
         preemption = self.failure.prepare(framework, attempt, queued.info)
         self.failure.handle(queued, Failure.of(attempt))
         if preemption is not None:
             self.failure.preempt(preemption)
 
-    def _bind(self, binding: Binding, waiting: WaitingPod | None) -> None:
-        """Send the pod on its way; most pods need to wait for nothing but the API server."""
-        framework, pod, cycle = binding.framework, binding.pod, binding.attempt.cycle
-        try:
-            groups = None
-            if framework.pre_binders(cycle):
-                groups = pre_flight(framework, cycle, pod, binding.node)
-            if groups or waiting is not None or self.algorithm.extenders:
-                steps = bind_pod(binding, groups or [], waiting)
-                self.stepper.start(steps, partial(self._bound, binding))
-                return
-            self.queue.done(pod.uid)
-            request = ask_plugin(binding)
-        except PluginFailed as failure:
-            self.waiting.drop(pod.uid)
-            self._bound(binding, failed_by(failure))
-            return
-        if isinstance(request, Bind):
-            self.stepper.ask(request, binding)  # `_answered` sees to it.
-        else:
-            self.stepper.start(finish_bind(binding, request), partial(self._bound, binding))
-
     def _answered(self, events: Sequence[Answered]) -> None:
         """Bindings that went well are the bulk of it: they end together."""
-        waiting, ended_s = self.stepper.waiting, self._clock()
+        waiting, bindings = self.stepper.waiting, self.bindings
         bound: list[Binding] = []
         for event in events:
             asker, answer = waiting.pop(event.token, None), event.answer
             if isinstance(asker, Binding) and not isinstance(answer, ApiError):
-                framework, seconds = asker.framework, ended_s - asker.bind_started_s
-                framework.bind_s.append(seconds)
-                if asker.attempt.cycle.sampled:
-                    framework.recorder.plugin(asker.bind_plugin, "Bind", SUCCESS, seconds)
                 bound.append(asker)
                 continue
             if bound:
-                self._end(bound)
+                bindings.answered(bound)
                 bound = []
             if isinstance(asker, Binding):
-                steps = finish_bind(asker, asker.request, answer)
-                self.stepper.start(steps, partial(self._bound, asker))
+                assert isinstance(answer, ApiError)
+                bindings.refused(asker, answer)
             elif asker is not None:
-                asker(answer)
+                self._go_on(asker, answer)
         if bound:
-            self._end(bound)
+            bindings.answered(bound)
 
-    def _report(self, problems: list[Exception]) -> None:
+    def between_decisions(self, action: Callable[[], None]) -> None:
+        """Do this now, or once the decision that is being made is over."""
+        if self._deciding is None:
+            action()
+        else:
+            self._held_back.append(action)
+
+    def _go_on(self, asker: Callable[[Any], None], answer: Any) -> None:
+        if self._deciding is not None:
+            self._waited_s += self.clock() - self._asked_s
+        asker(answer)
+        if self._deciding is not None:
+            self._asked_s = self.clock()
+        else:
+            self._waited_s = 0.0
+
+    def report(self, problems: list[Exception]) -> None:
         for problem in problems:
             if isinstance(problem, PluginFailed):
                 cause = problem.__cause__
@@ -396,94 +434,17 @@ class Machine:
             else:
                 self.log.problem(str(problem))
 
-    def _activate(self, attempt: Attempt) -> None:
+    def activate(self, attempt: Attempt) -> None:
         if attempt.cycle.activate:
             self.queue.activate(attempt.cycle.activate)
             attempt.cycle.activate.clear()
 
-    def _announce(self, pod: PodInfo, node: str) -> None:
+    def announce(self, pod: PodInfo, node: str) -> None:
+        """Write the expected node into the pod's status, before a binding that takes long."""
         change = StatusChange(nominate=Nominate(node))
         self.stepper.start(
             patch_status(pod.pod, change, self.now_s, self.random), lambda problem: None
         )
-
-    def _bound(self, binding: Binding, failed: BindFailed | None) -> None:
-        if failed is not None:
-            if self._deciding is None:
-                self._bind_failed(binding, failed)
-            else:
-                # It takes a pod off its node: not while a decision looks at the nodes.
-                self._held_back.append(partial(self._bind_failed, binding, failed))
-            return
-        self._end([binding])
-
-    def _end(self, bindings: list[Binding]) -> None:
-        """These pods are bound."""
-        now_s, ended_s = self.stepper.now_s, self._clock()
-        finish_binding, tell = self.cache.finish_binding, self.stepper.effects.append
-        ended: list[Bound] = []
-        for binding in bindings:
-            pod, attempt = binding.pod, binding.attempt
-            thing = pod.pod
-            finish_binding(pod.uid, now_s)
-            note = f"Successfully assigned {pod.key} to {binding.node}"
-            speaker = thing.spec.scheduler_name
-            tell(RecordEvent(thing, "Normal", "Scheduled", "Binding", note, speaker))
-            ended.append(Bound(binding.queued, attempt.decision, ended_s - binding.begun_s))
-            if binding.framework.plugins.post_bind or attempt.cycle.activate:
-                self.log.bound(ended, now_s)
-                ended = []
-                self._post_bind(binding)
-                self._activate(attempt)
-        if ended:
-            self.log.bound(ended, now_s)
-
-    def _post_bind(self, binding: Binding) -> None:
-        if not binding.framework.plugins.post_bind:
-            return
-        framework, cycle = binding.framework, binding.attempt.cycle
-        recorder = framework.recorder
-        started_s = last_s = recorder.now()
-        for plugin in framework.plugins.post_bind:
-            name = getattr(plugin, "name", "")
-            try:
-                plugin.post_bind(cycle, binding.pod, binding.node)
-            except Exception as cause:
-                self.log.plugin_error(name, "PostBind", cause)
-            if cycle.sampled:
-                now_s = recorder.now()
-                recorder.plugin(name, "PostBind", SUCCESS, now_s - last_s)
-                last_s = now_s
-        recorder.point("PostBind", framework.profile, SUCCESS, recorder.now() - started_s)
-
-    def _bind_failed(self, binding: Binding, failed: BindFailed) -> None:
-        """Undo in reverse order, then hand the pod to the failure handler.
-
-        Room has become free again.  After a rejection the pod itself must not be woken by that,
-        so it is told later and to the others only.
-        """
-        pod, attempt, queued = binding.pod, binding.attempt, binding.queued
-        if failed.cause is not None:
-            self._report([failed.cause])
-        self._report([*unreserve(binding.framework, attempt.cycle, pod, binding.node)])
-        forgotten = True
-        try:
-            self.cache.forget_pod(pod)
-        except CacheError as problem:
-            # Confirmed meanwhile, perhaps on another node: the cluster's word stands.
-            forgotten = False
-            self.log.problem(str(problem))
-        failure = Failure.of_binding(failed, attempt)
-        rejected = failure.status.is_rejected
-        seconds = self._clock() - binding.begun_s
-        self.log.failed(queued, failure.decision, failure.status, self.now_s, seconds)
-        if forgotten and not rejected:
-            self.queue.move_all(ASSIGNED_POD_DELETE, pod.pod, None)
-        self.failure.handle(queued, failure)
-        if forgotten and rejected:
-            self.queue.move_all(
-                ASSIGNED_POD_DELETE, pod.pod, None, lambda other: other.uid != pod.uid
-            )
 
     def record(
         self, pod: Pod, type_: str, reason: str, action: str, note: str, related: Pod | None = None

@@ -34,6 +34,14 @@ class ScheduleNext(Struct, frozen=True):
     count: int = 1
 
 
+class LongAttempt(Struct, frozen=True):
+    """An attempt at a pod took long: its namespace lets the others go first for a while."""
+
+    pod: str
+    """Its `namespace/name`."""
+    seconds: float
+
+
 class Stop(Struct, frozen=True):
     """Take no more pods; what is being bound goes on."""
 
@@ -44,7 +52,9 @@ class Reconfigure(Struct, frozen=True):
     config: SchedulerConfig
 
 
-Event = Added | Updated | Deleted | Answered | Tick | ScheduleNext | Stop | Reconfigure
+Event = (
+    Added | Updated | Deleted | Answered | Tick | ScheduleNext | LongAttempt | Stop | Reconfigure
+)
 
 
 class Call(Struct, frozen=True, gc=False):
@@ -83,6 +93,7 @@ __all__ = [
     "Deleted",
     "Effect",
     "Event",
+    "LongAttempt",
     "Reconfigure",
     "RecordEvent",
     "ScheduleNext",

@@ -15,7 +15,7 @@ from stowplan.config import (
     profile_error,
 )
 from stowplan.framework.handle import Handle
-from stowplan.framework.plugin import PluginSet, points_of
+from stowplan.framework.plugin import PluginSet, check_plugin, points_of
 from stowplan.framework.runtime import Framework
 from stowplan.framework.timing import Recorder
 from stowplan.plugins import IN_TREE
@@ -30,7 +30,6 @@ Registry = Mapping[str, type]
 """Plugin name -> class.  In-tree ones, and a user's beside them."""
 
 _UNUSED_POINTS = {
-    "DynamicResources": frozenset({"score", "reserve", "preBind"}),
     "NodeResourcesFit": frozenset({"placementScore"}),
 }
 """Where upstream has more of a plugin than there is here: a configuration may name them."""
@@ -75,11 +74,11 @@ def _framework(
         if args is None:
             args = default_args(name)
         try:
+            check_plugin(registry[name])
             plugin = made[name] = registry[name](args, handle)
             if hasattr(plugin, "events_to_register"):
                 # Asked again for the queue; a mistake in it is to be found before anything runs.
                 build_hint_map([plugin])
-            _check_forms(made[name])
         except Exception as cause:
             problem = f'initializing plugin "{name}": {cause}'
             raise profile_error(plugins.scheduler_name, problem) from cause
@@ -111,9 +110,3 @@ def _framework(
         percentage_of_nodes_to_score=profile.percentage_of_nodes_to_score,
         recorder=recorder,
     )
-
-
-def _check_forms(plugin: object) -> None:
-    for whole, single in (("filter_nodes", "filter_node"), ("score_nodes", "score_node")):
-        if hasattr(plugin, whole) and not hasattr(plugin, single):
-            raise TypeError(f"it has {whole} and lacks {single}, which is asked about single nodes")

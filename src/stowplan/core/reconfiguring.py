@@ -30,6 +30,7 @@ def carry_over(
             framework.tallies.update(old_frameworks[name].tallies)
     queue = machine.queue
     queue.metrics.go_on_from(old_queue.metrics)
+    queue.take_debts(old_queue)
     for queued in old_queue.waiting():
         if machine.is_ours(queued.info.pod):
             queue.adopt(queued)
@@ -37,9 +38,6 @@ def carry_over(
     for info in known.values():
         if queue.get(info.key) is None and _should_wait(machine, info):
             queue.add(info)
-        for framework in old_frameworks.values():
-            # Plans of the old frameworks, which nobody will ask for again.
-            info.kind.kept.pop(framework, None)
     for uid, node in old_queue.nominator.node_of.items():
         if uid in known and uid not in queue.nominator.node_of:
             queue.nominator.add(known[uid], Nominate(node))

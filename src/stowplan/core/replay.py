@@ -23,6 +23,7 @@ from stowplan.core.messages import (
     Deleted,
     Effect,
     Event,
+    LongAttempt,
     Reconfigure,
     RecordEvent,
     ScheduleNext,
@@ -98,6 +99,8 @@ def _event(event: Event) -> dict[str, Any]:
         return {"event": name, "token": event.token, **_answer(event.answer)}
     if isinstance(event, ScheduleNext):
         return {"event": name, "count": event.count}
+    if isinstance(event, LongAttempt):
+        return {"event": name, "pod": event.pod, "seconds": event.seconds}
     if isinstance(event, Reconfigure):
         return {"event": name, "config": to_dict(event.config)}
     return {"event": name}
@@ -133,6 +136,8 @@ def _read(entry: dict[str, Any]) -> Event:
             return Answered(entry["token"], _read_answer(entry))
         case "ScheduleNext":
             return ScheduleNext(entry["count"])
+        case "LongAttempt":
+            return LongAttempt(entry["pod"], entry["seconds"])
         case "Reconfigure":
             return Reconfigure(load_config(entry["config"]))
         case name:

@@ -18,7 +18,7 @@ from stowplan.core.decision import Decision
 from stowplan.core.extender import ExtenderFailed
 from stowplan.core.preemption_extenders import ask_extenders
 from stowplan.core.reserving import assume, permit, reserve, unreserve
-from stowplan.framework.cycle import Cycle
+from stowplan.framework.cycle import DETAILS, Cycle
 from stowplan.framework.diagnosis import NO_NODES, Diagnosis, fit_message
 from stowplan.framework.effects import AskPreemptionExtenders
 from stowplan.framework.errors import PluginFailed, describe, point_failed
@@ -70,12 +70,10 @@ def schedule_one(
         status = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (NO_NODES,))
         return Attempt(decision, cycle, status=status, nominate=Nominate(""))
     try:
-        search = algorithm.search_quietly(framework, cycle, pod)
-        if search is None:
-            search = yield from algorithm.search(framework, cycle, pod)
+        search = yield from algorithm.search(framework, cycle, pod)
         _describe(decision, search)
         if algorithm.explain is not None:
-            algorithm.explain(framework, cycle, pod, search)
+            algorithm.explain(framework, cycle, pod, search, decision)
         if search.row < 0:
             return (yield from _fits_nowhere(framework, algorithm, pod, (cycle, decision), search))
         decision.node = table.names[search.row]
@@ -109,7 +107,6 @@ def _describe(decision: Decision, search: Search) -> None:
     decision.feasible_count = search.feasible_count
     decision.evaluated_count = search.evaluated_count
     decision.score = search.score
-    decision.detail = search.detail
     diagnosis = search.diagnosis
     if diagnosis is not None:
         decision.unschedulable_plugins = tuple(sorted(diagnosis.unschedulable_plugins))
@@ -118,6 +115,7 @@ def _describe(decision: Decision, search: Search) -> None:
 
 def _errored(decision: Decision, cycle: Cycle, failure: Exception) -> Attempt:
     decision.node, decision.error = "", str(failure)
+    decision.details = cycle.data.get(DETAILS)
     plugin = failure.plugin if isinstance(failure, PluginFailed) else ""
     status = Status(Code.ERROR, (decision.error,), plugin)
     return Attempt(decision, cycle, status=status, nominate=Nominate(""), problems=[failure])
@@ -132,6 +130,7 @@ def _fits_nowhere(
 ) -> Generator[Any, Any, Attempt]:
     """PostFilter may make room; the attempt has failed all the same."""
     cycle, decision = outcome
+    decision.details = cycle.data.get(DETAILS)
     diagnosis = search.diagnosis
     assert isinstance(diagnosis, Diagnosis)
     decision.reasons = diagnosis.histogram()

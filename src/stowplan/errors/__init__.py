@@ -26,6 +26,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
+from stowplan.printable import printable
+
 __all__ = [
     "AlreadyExists",
     "ApiError",
@@ -61,7 +63,7 @@ class StowplanError(Exception):
         """What would be right, or the next step."""
 
     def __str__(self) -> str:
-        head = f"{self.where}: {self.problem}" if self.where else self.problem
+        head = f"{printable(self.where)}: {self.problem}" if self.where else self.problem
         return f"{head}\n  hint: {self.hint}" if self.hint else head
 
 

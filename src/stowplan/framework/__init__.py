@@ -16,11 +16,15 @@ from stowplan.framework.plugin import (
     Wait,
     points_of,
 )
+from stowplan.framework.reads import Reads
 from stowplan.framework.runtime import Framework
 from stowplan.framework.status import (
     MAX_NODE_SCORE,
     SKIP,
+    SKIP_ALWAYS,
+    SKIP_STEADILY,
     Code,
+    Normalized,
     Rows,
     Scores,
     Status,
@@ -35,6 +39,8 @@ from stowplan.state import NodeInfo, NodeTable, PodInfo
 __all__ = [
     "MAX_NODE_SCORE",
     "SKIP",
+    "SKIP_ALWAYS",
+    "SKIP_STEADILY",
     "Action",
     "ClusterEvent",
     "Code",
@@ -46,10 +52,12 @@ __all__ = [
     "NodeInfo",
     "NodeTable",
     "Nominate",
+    "Normalized",
     "PodInfo",
     "PostFilterResult",
     "PreFilterResult",
     "PreFlight",
+    "Reads",
     "Resource",
     "Rows",
     "Scores",

@@ -7,6 +7,10 @@ from typing import Any
 from stowplan.framework.handle import Handle
 from stowplan.state.node_table import NodeTable
 
+DETAILS = "details"
+"""Where `Cycle.data` has what the decision is to show: the field's name in JSON -> a function that
+makes its value, called when somebody looks."""
+
 _NOBODY: frozenset[str] = frozenset()
 
 
@@ -15,11 +19,12 @@ class Cycle:
 
     __slots__ = (
         "activate",
+        "context",
         "data",
         "handle",
+        "kept",
         "nodes",
         "plan",
-        "quiet",
         "sampled",
         "skip_filter",
         "statuses",
@@ -31,17 +36,19 @@ class Cycle:
         self.plan: Any = None
         """The framework's `Plan` for this kind of pod, once PreFilter has begun."""
         self.data: dict[str, Any] = {}
+        self.kept: dict[str, Any] = {}
+        """`handle.kept` of this kind of pod, once PreFilter has begun."""
         self.skip_filter = _NOBODY
         """Plugins whose PreFilter answered Skip: their Filter, AddPod and RemovePod are off."""
-        self.quiet: Any = None
-        """The framework's `Quiet`, if no cluster-wide PreFilter has anything to say."""
+        self.context: int
+        """Set with the plan: another number whenever something changed that a plugin which skips
+        steadily may read."""
         self.activate: list[Any] = []
         """Pods (PodInfo) a plugin wants in the active queue, should this attempt succeed."""
         self.statuses: Any = None
         """The `Diagnosis` of a pod that fits nowhere, for PostFilter."""
-        framework = handle.framework
-        self.sampled = framework is not None and framework.recorder.sampled
-        """Whether plugins are timed one by one, until the pod is bound."""
+        self.sampled = False
+        """Whether plugins are timed one by one, from PreFilter until the pod is bound."""
 
     def clone(self) -> Cycle:
         copy = Cycle(self.handle)
@@ -49,6 +56,6 @@ class Cycle:
             name: value.clone() if hasattr(value, "clone") else value
             for name, value in self.data.items()
         }
-        copy.plan, copy.skip_filter = self.plan, self.skip_filter
-        copy.statuses = self.statuses
+        copy.plan, copy.kept, copy.skip_filter = self.plan, self.kept, self.skip_filter
+        copy.sampled, copy.statuses = self.sampled, self.statuses
         return copy

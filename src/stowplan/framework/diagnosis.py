@@ -18,11 +18,9 @@ from stowplan.framework.findings import Feasible
 from stowplan.framework.kept import LocalAnswers
 from stowplan.framework.status import Code, NodeMask, Rows, Status, row_numbers
 from stowplan.state.node_table import NodeTable
+from stowplan.state.row_follower import FEW, RowFollower
 
 NO_NODES = "no nodes available to schedule pods"
-
-FEW = 16
-"""Up to so many changed rows are counted anew one by one: cheaper than arrays."""
 
 LATEST_MAX = 4
 """Diagnoses to count on from: one for each of so many kinds of pods."""
@@ -161,10 +159,6 @@ class Diagnosis(Struct):
                     tally.add(status, count)
         return tally
 
-    @property
-    def row_count(self) -> int:
-        return len(self.rejections.first) if self.rejections is not None else 0
-
     def count_on(self, before: Diagnosis, changed: Iterable[int]) -> None:
         """Take over the tally of one from which this differs in these rows, and in overrides.
 
@@ -241,25 +235,24 @@ class Diagnoses:
 
     def __init__(self, plugins: tuple[str, ...]) -> None:
         self._plugins = plugins
-        self._latest: dict[LocalAnswers, tuple[int, Diagnosis]] = {}
-        """For answers that alone decided: the table's version then, and what was found."""
+        self._latest: dict[LocalAnswers, tuple[RowFollower, Diagnosis]] = {}
+        """For answers that alone decided: what was found, and which rows changed since."""
 
     def make(self, table: NodeTable, found: Feasible) -> Diagnosis:
         diagnosis = _merged(self._plugins, table, found)
         if not found.verdicts and found.candidates is None and found.absent is None:
             self._count_on(table, found.answers, diagnosis)
         diagnosis.add_plugins()
+        diagnosis.unschedulable_plugins |= found.rejected_by
         diagnosis.pending_plugins |= found.pending
         return diagnosis
 
     def _count_on(self, table: NodeTable, answers: LocalAnswers, diagnosis: Diagnosis) -> None:
-        latest = self._latest.pop(answers, None)
-        if latest is not None:
-            version, before = latest
-            changed = table.few_rows_newer_than(version, FEW)
-            if changed is not None and before.row_count == diagnosis.row_count:
-                diagnosis.count_on(before, changed)
-        self._latest[answers] = table.version, diagnosis
+        follower, before = self._latest.pop(answers, (RowFollower(), diagnosis))
+        changed = follower.changed(table, at_most=FEW)
+        if changed is not None:
+            diagnosis.count_on(before, changed)
+        self._latest[answers] = follower, diagnosis
         if len(self._latest) > LATEST_MAX:
             self._latest.pop(next(iter(self._latest)))
 

@@ -43,21 +43,6 @@ def extension_failed(plugin: str, operation: str, cause: object) -> PluginFailed
     return PluginFailed(plugin, message, "PreFilter")
 
 
-def culprit(cause: BaseException, names: dict[int, str]) -> tuple[str, bool]:
-    """Which of these plugins (by id) was being asked when it was raised, and whether to score.
-
-    The traceback knows: whoever asks calls the plugin `plugin`, or `scorer` when it is to score.
-    """
-    trace = cause.__traceback__
-    while trace is not None:
-        for role in ("scorer", "plugin"):
-            name = names.get(id(trace.tb_frame.f_locals.get(role)))
-            if name is not None:
-                return name, role == "scorer"
-        trace = trace.tb_next
-    return "unknown", False
-
-
 def describe(cause: object) -> str:
     """
     >>> describe(KeyError("x")), describe(ValueError()), describe("what a status said")

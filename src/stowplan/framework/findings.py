@@ -33,6 +33,9 @@ class Feasible(Struct):
     absent: Status | None = None
     pending: set[str] = field(default_factory=set)
     """Plugins that answered Pending for some node."""
+    rejected_by: set[str] = field(default_factory=set)
+    """Whoever turned nodes down without a status for each: PreFilters that narrowed the search,
+    extenders."""
 
     def rows(self) -> Rows:
         if self.mask is self.answers.passed:
@@ -82,7 +85,7 @@ class ScoreBoard(Struct):
     def is_kept(self) -> bool:
         """Whether the kept sum alone says which node is best, of all that pass local filters."""
         answers = self.answers
-        return answers is not None and self.added is None and self.rows is answers.passed_rows()
+        return answers is not None and self.added is None and self.rows is answers.known_rows
 
     def add(self, name: str, scores: Scores | int) -> None:
         self.by_plugin[name] = scores

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from stowplan.objects.pod import Pod
 from stowplan.state.node_info import NodeInfo
 from stowplan.state.node_table import NodeTable
 from stowplan.state.object_index import ObjectIndex
-from stowplan.state.pod_info import PodInfo
+from stowplan.state.pod_info import KeptPer, PodInfo
 
 if TYPE_CHECKING:
     from random import Random
 
     from stowplan.framework.runtime import Framework
+
+Item = TypeVar("Item")
 
 
 class Nominated(Protocol):
@@ -99,6 +102,10 @@ def _no_time() -> float:
     return 0.0
 
 
+def _tell_nobody(pod: Pod, type_: str, reason: str, action: str, note: str) -> None:
+    return None
+
+
 @dataclass(slots=True)
 class Handle:
     nodes: NodeTable
@@ -113,8 +120,25 @@ class Handle:
     """Move these pods to the active queue, whatever they wait for."""
     framework: Framework | None = None
     """The profile's own runtime, for plugins that run other plugins (preemption)."""
+    kept: KeptPer = field(init=False, default_factory=KeptPer)
+    """`kept[pod.kind.ref]`: a dict for what plugins remember about pods like this one, each under
+    its own name.  Of one profile; it goes with the last such pod, and with the configuration."""
+    _shared: dict[Any, Any] = field(init=False, default_factory=dict)
+    start: Callable[[Generator[Any, Any, Any]], None] = lambda steps: None
+    """Carry out steps that yield requests, beside whatever comes next."""
+    record: Callable[[Pod, str, str, str, str], None] = _tell_nobody
+    """Tell a pod's owner: (pod, type, reason, action, note)."""
     pod_by_key: Callable[[str], PodInfo | None] = lambda key: None
     """A pod as the cluster has it now, by `namespace/name`."""
+    ties_by_name: bool = False
+    """Whether the first by name is taken of what is equally good, and not any."""
+
+    def shared(self, made_of_nodes: Callable[[NodeTable], Item]) -> Item:
+        """What several plugins of the profile use: the first to ask has it made."""
+        found: Item | None = self._shared.get(made_of_nodes)
+        if found is None:
+            found = self._shared[made_of_nodes] = made_of_nodes(self.nodes)
+        return found
 
     def node(self, name: str) -> NodeInfo | None:
         row = self.nodes.row_of.get(name)

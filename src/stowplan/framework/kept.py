@@ -1,36 +1,43 @@
 """Answers that are kept: what node-local plugins said about every node, per kind of pod.
 
-A plugin with a `signature` answers for a node from the pod and that node alone.  So its answers
-stay true until the node changes: for the next pod with the same signatures only the rows that
+A plugin that does not read the cluster (`Reads`) answers for a node from the pod and that node
+alone.  So its answers stay true until the node changes: for the next pod alike only the rows that
 changed since are asked about again, a few one by one, many as arrays.  This is where the speed
 comes from; `Framework` merges the kept answers with those of the cluster-wide plugins.
 
-There are two layers.  Below are the plugins that read the node object alone (`node_only`): their
+There are two layers.  Below are the plugins that read the node object alone (`Reads.NODE`): their
 answers outlive the coming and going of pods, and kinds that differ only in, say, their requests
 share them.  Above are those that look at the pods on the node too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Collection, Hashable
 from functools import lru_cache
-from sys import getrefcount
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from stowplan.framework.columns import written
 from stowplan.framework.cycle import Cycle
-from stowplan.framework.errors import filter_failed
+from stowplan.framework.errors import PluginFailed, describe, filter_failed, score_failed
 from stowplan.framework.one_by_one import filter_rows, score_one_by_one
 from stowplan.framework.plan import LocalPlugins, Plan
-from stowplan.framework.status import NO_REASON, Code, NodeMask, Rows, Scores, Status, Verdict
+from stowplan.framework.status import (
+    NO_REASON,
+    Code,
+    NodeMask,
+    Rows,
+    Scores,
+    Status,
+    Verdict,
+    row_numbers,
+)
 from stowplan.framework.timing import SUCCESS, Recorder
 from stowplan.state.node_table import NodeTable
 from stowplan.state.pod_info import PodInfo, kind_count
-
-ONE_BY_ONE_MAX = 3
-"""Up to so many changed rows are asked about singly: cheaper than arrays of that length."""
+from stowplan.state.row_follower import FEW, RowFollower
 
 BYTES_MAX = 256 * 2**20
 """Memory for kept answers; the least recently used signature goes first."""
@@ -54,9 +61,6 @@ AnyScores = NDArray[Any]
 
 _WHOLE = (np.dtype(np.int64), np.dtype(np.int32))
 
-_MINE_ALONE = 2
-"""References to an object that nobody else holds: the variable, and the question."""
-
 _NO_FIRST: NDArray[np.uint8] = np.zeros(0, np.uint8)
 _NO_WHY: NDArray[np.uint32] = np.zeros(0, np.uint32)
 _NO_MASK: NodeMask = np.zeros(0, np.bool_)
@@ -77,7 +81,6 @@ class _Layer:
         "plugins",
         "raw",
         "reasons",
-        "seen",
         "sum",
         "sum_at",
         "why",
@@ -86,8 +89,6 @@ class _Layer:
     def __init__(self, plugins: LocalPlugins, below: _Layer | None = None) -> None:
         self.plugins = plugins
         self.below = below
-        self.seen = -1
-        """The version of the table (below: of its node objects) these answers are true for."""
         self.is_shared = False
         """Whether `first`, `why` and `final` are those of the layer below: not to be written."""
         self.first: NDArray[np.uint8] = _NO_FIRST
@@ -97,20 +98,11 @@ class _Layer:
         self.reasons: dict[int, list[str]] = {}
         """Per filter, what the bits of `why` stand for."""
         self.raw: dict[str, AnyScores] = {}
-        self.has_raw: dict[str, bool] = {}
-        """Of plugins that normalise: whether their raw scores are not 0 on every node."""
+        self.has_raw: set[str] = set()
+        """Of plugins that normalise, those whose raw scores are not 0 on every node."""
         self.sum: AnyScores = _NO_SCORES
         """Weighted sum of the scores that need no normalising, of the layer below included; as
         wide as the widest of them."""
-
-    def resize(self, size: int) -> None:
-        self.first = _grown(self.first, size)
-        self.why = _grown(self.why, size)
-        self.final = _grown(self.final, size)
-        self.sum = _grown(self.sum, size)
-        self.raw = {name: _grown(column, size) for name, column in self.raw.items()}
-        self.is_shared = False
-        self._look()
 
     def _look(self) -> None:
         """Views of the columns for single cells: an array takes twice as long for one."""
@@ -146,45 +138,50 @@ class _Layer:
             first, why, final = below.first[rows], below.why[rows], below.final[rows]
             total = below.sum[rows]
         is_shared = is_sum_shared = below is not None and every
-        for number, name, plugin, _ in self.plugins.filters:
-            if hasattr(plugin, "filter_nodes"):
-                verdict = plugin.filter_nodes(cycle, pod, table, rows)
-            else:
-                verdict = filter_rows(cycle, pod, plugin, rows)
-            if not verdict.all_passed and verdict.why.any():
-                bits = self._translate(number, verdict)
-                if is_shared:
-                    first, why, final = first.copy(), why.copy(), final.copy()
-                    is_shared = False
-                earlier = (bits != 0) & ((first == 0) | (first > number))
-                first[earlier] = number
-                why[earlier] = bits[earlier]
-                final[earlier] = verdict.unresolvable[earlier]
-            if recorder is not None:
-                started_s = _note(recorder, name, "Filter", started_s)
-        for name, weight, scorer, _ in self.plugins.scores:
-            if hasattr(scorer, "score_nodes"):
-                scores = scorer.score_nodes(cycle, pod, table, rows)
-            else:
-                scores = score_one_by_one(cycle, pod, scorer, rows)
-            if scores.dtype not in _WHOLE:
-                scores = scores.astype(np.int64)
-            if not every:
-                self.raw[name] = _written(self.raw[name], rows, scores)
-            elif getrefcount(scores) == _MINE_ALONE and scores.flags.owndata:
-                self.raw[name] = scores
-            else:
-                self.raw[name] = scores.copy()
-            if weight:
-                part = scores if weight == 1 else np.int64(weight) * scores
-                if is_sum_shared or part.dtype != total.dtype:
-                    total, is_sum_shared = total + part, False
+        name, failed = "", filter_failed
+        try:
+            for number, name, plugin, _ in self.plugins.filters:
+                if hasattr(plugin, "filter_nodes"):
+                    verdict = plugin.filter_nodes(cycle, pod, table, rows)
                 else:
-                    total += part
-            else:
-                self.has_raw[name] = self.has_raw.get(name, False) or bool(scores.any())
-            if recorder is not None:
-                started_s = _note(recorder, name, "Score", started_s)
+                    verdict = filter_rows(cycle, pod, plugin, rows)
+                if not verdict.all_passed and verdict.why.any():
+                    bits = self._translate(number, verdict)
+                    if is_shared:
+                        first, why, final = first.copy(), why.copy(), final.copy()
+                        is_shared = False
+                    earlier = (bits != 0) & ((first == 0) | (first > number))
+                    first[earlier] = number
+                    why[earlier] = bits[earlier]
+                    final[earlier] = verdict.unresolvable[earlier]
+                if recorder is not None:
+                    started_s = _note(recorder, name, "Filter", started_s)
+            failed = score_failed
+            for name, weight, scorer, _ in self.plugins.scores:
+                if hasattr(scorer, "score_nodes"):
+                    scores = scorer.score_nodes(cycle, pod, table, rows)
+                else:
+                    scores = score_one_by_one(cycle, pod, scorer, rows)
+                if scores.dtype not in _WHOLE:
+                    scores = scores.astype(np.int64)
+                if not every:
+                    self.raw[name] = written(self.raw[name], rows, scores)
+                else:
+                    self.raw[name] = _owned(scores)
+                if weight:
+                    part = scores if weight == 1 else np.int64(weight) * scores
+                    if is_sum_shared or part.dtype != total.dtype:
+                        total, is_sum_shared = total + part, False
+                    else:
+                        total += part
+                elif scores.any():
+                    self.has_raw.add(name)
+                if recorder is not None:
+                    started_s = _note(recorder, name, "Score", started_s)
+        except PluginFailed:
+            raise
+        except Exception as cause:
+            raise failed(name, describe(cause)) from cause
         if every:
             self.first, self.why, self.final, self.is_shared = first, why, final, is_shared
             self.sum = total.copy() if is_sum_shared else total
@@ -192,7 +189,7 @@ class _Layer:
         else:
             self._own()
             self.first[rows], self.why[rows], self.final[rows] = first, why, final
-            self.sum = _written(self.sum, rows, total)
+            self.sum = written(self.sum, rows, total)
             self._look()
 
     def ask_one(
@@ -208,25 +205,35 @@ class _Layer:
             first, total = below.first_at[row], below.sum_at[row]
         if first or self.first_at[row]:
             self._start_from(below, row)
-        for number, name, _, ask in self.plugins.filters:
-            if first and first < number:
-                break
-            status = ask(cycle, pod, info)
-            if recorder is not None:
-                started_s = _note(recorder, name, "Filter", started_s)
-            if status is not None:
-                self._refuse(row, number, name, status)
-                first = number
-                break
-        for name, weight, rate, raw_at in self._scoring or self._start_scoring():
-            # As an array would take it, should a user's plugin give a fraction.
-            raw_at[row] = score = int(rate(cycle, pod, info))
-            if recorder is not None:
-                started_s = _note(recorder, name, "Score", started_s)
-            if weight:
-                total += weight * score
-            elif score:
-                self.has_raw[name] = True
+        try:
+            for number, name, _, ask in self.plugins.filters:
+                if first and first < number:
+                    break
+                status = ask(cycle, pod, info)
+                if recorder is not None:
+                    started_s = _note(recorder, name, "Filter", started_s)
+                if status is not None:
+                    self._refuse(row, number, name, status)
+                    first = number
+                    break
+        except PluginFailed:
+            raise
+        except Exception as cause:
+            raise filter_failed(name, describe(cause)) from cause
+        try:
+            for name, weight, rate, raw_at in self._scoring or self._start_scoring():
+                # As an array would take it, should a user's plugin give a fraction.
+                raw_at[row] = score = int(rate(cycle, pod, info))
+                if recorder is not None:
+                    started_s = _note(recorder, name, "Score", started_s)
+                if weight:
+                    total += weight * score
+                elif score:
+                    self.has_raw.add(name)
+        except PluginFailed:
+            raise
+        except Exception as cause:
+            raise score_failed(name, describe(cause)) from cause
         self.sum_at[row] = total
         return first == 0
 
@@ -278,9 +285,12 @@ class _Layer:
 class NodeOnlyAnswers:
     """The lower layer: true until a node object changes."""
 
-    __slots__ = ("layer", "passed", "passed_rows")
+    __slots__ = ("_follower", "layer", "passed", "passed_rows", "seen")
 
     def __init__(self, plan: Plan) -> None:
+        self._follower = RowFollower(of_nodes=True)
+        self.seen = -1
+        """The table's `node_version` when it was last refreshed."""
         self.layer = _Layer(plan.outline.node_only)
         self.passed: NodeMask = _NO_MASK
         """Rows that hold a node which no filter of this layer turned down."""
@@ -289,20 +299,14 @@ class NodeOnlyAnswers:
     def refresh(
         self, cycle: Cycle, pod: PodInfo, table: NodeTable, recorder: Recorder | None
     ) -> None:
+        changed = self._follower.changed(table)
+        self.seen = table.node_version
         layer = self.layer
-        if layer.seen == table.node_version and len(layer.first) == table.size:
-            return
-        rows = table.rows_with_nodes_newer_than(layer.seen)
-        if layer.seen >= 0 and len(layer.first) != table.size:
-            layer.resize(table.size)
-        if layer.seen < 0 or 2 * len(rows) > table.size:
-            layer.ask_many(cycle, pod, table, slice(0, table.size), recorder)
-        elif len(rows) > ONE_BY_ONE_MAX:
-            layer.ask_many(cycle, pod, table, rows, recorder)
+        if changed is None or len(changed) > FEW:
+            layer.ask_many(cycle, pod, table, _at_once(changed, table), recorder)
         else:
-            for row in rows.tolist():
+            for row in changed:
                 layer.ask_one(cycle, pod, table, row, recorder)
-        layer.seen = table.node_version
         self.passed = (layer.first == 0) & table.alive
         self.passed_rows = _rows_of(self.passed)
 
@@ -315,34 +319,40 @@ class LocalAnswers:
         "_best",
         "_best_at",
         "_best_count",
+        "_best_rows",
+        "_follower",
         "_is_passed_shared",
         "_layer",
         "_passed_at",
-        "_passed_rows",
         "best_sum",
+        "known_rows",
         "passed",
     )
 
     def __init__(self, plan: Plan, below: NodeOnlyAnswers) -> None:
         self._below = below
+        self._follower = RowFollower()
         self._layer = _Layer(plan.outline.node_local, below.layer)
         self.passed: NodeMask = _NO_MASK
         """Rows that hold a node which no local filter turned down.  Never to be written to."""
         self._passed_at = self.passed.data
-        self._passed_rows: Rows | None = None
+        self.known_rows: Rows | None = None
+        """What `passed_rows` gave, while it holds."""
         self._is_passed_shared = False
         """Whether the layer below says it all: not to be written."""
         self._best: NodeMask = self.passed
         self._best_at = self._best.data
         self._best_count = 0
         """0: nobody has asked, or the last of the best has gone."""
+        self._best_rows: Rows | None = None
+        """The best, and perhaps some that were so before: none is missing, none there twice."""
         self.best_sum = 0
         """The sum of those that `best` gave."""
 
     @property
     def byte_count(self) -> int:
         layer = self._layer
-        return _FIXED_BYTES + len(layer.first) * (1 + 4 + 1 + 1 + 8 + 8 * len(layer.raw))
+        return _FIXED_BYTES + len(layer.first) * (1 + 4 + 1 + 1 + 8 + 8 + 8 * len(layer.raw))
 
     @property
     def first(self) -> NDArray[np.uint8]:
@@ -372,15 +382,16 @@ class LocalAnswers:
             column = self._below.layer.raw[plugin]
         return column.astype(np.int64, copy=False)
 
-    def has_raw(self, plugin: str) -> bool:
-        """Of a plugin that normalises: False while its raw scores are 0 on every node."""
-        return self._layer.has_raw.get(plugin) or self._below.layer.has_raw.get(plugin, False)
+    @property
+    def is_flat(self) -> bool:
+        """Whether the raw scores of all plugins that normalise are 0 on every node."""
+        return not (self._layer.has_raw or self._below.layer.has_raw)
 
     def passed_rows(self) -> Rows:
         """The rows that pass, ascending; worked out only when a node came to pass or ceased to."""
-        if self._passed_rows is None:
-            self._passed_rows = _rows_of(self.passed)
-        return self._passed_rows
+        if self.known_rows is None:
+            self.known_rows = _rows_of(self.passed)
+        return self.known_rows
 
     def best(self) -> NodeMask:
         """The rows that pass with the highest kept sum.  Never to be written to.
@@ -399,7 +410,21 @@ class LocalAnswers:
                 self._best &= self.passed
             self._best_at = self._best.data
             self._best_count = int(np.count_nonzero(self._best))
+            self._best_rows = None
         return self._best
+
+    def one_of_the_best(self, chance: Callable[[], float]) -> int:
+        """A row of `best`, each as likely as any other: drawn until it is one of them.
+
+        At least half of those it is drawn from are; when fewer, they are looked for anew.
+        """
+        rows = self._best_rows
+        if rows is None or 2 * self._best_count < len(rows):
+            rows = self._best_rows = _rows_of(self.best())
+        while True:
+            row = rows.item(int(chance() * len(rows)))
+            if self._best_at[row]:
+                return row
 
     def refresh(
         self, cycle: Cycle, pod: PodInfo, table: NodeTable, recorder: Recorder | None = None
@@ -408,27 +433,20 @@ class LocalAnswers:
 
         With a recorder every plugin is timed.
         """
-        layer = self._layer
-        size = table.size
-        if layer.seen == table.version and len(self.passed) == size:
-            return 0
-        self._below.refresh(cycle, pod, table, recorder)
-        if len(self.passed) != size and layer.seen >= 0:
-            layer.resize(size)
-            self._set_passed(_grown(self.passed, size))
-            self._best_count = 0
-        few = table.few_rows_newer_than(layer.seen, ONE_BY_ONE_MAX)
-        count = self._ask_many(cycle, pod, table, recorder) if few is None else len(few)
-        for row in few or ():
-            passed = layer.ask_one(cycle, pod, table, row, recorder)
+        changed = self._follower.changed(table)
+        if self._below.seen != table.node_version:
+            self._below.refresh(cycle, pod, table, recorder)
+        if changed is None or len(changed) > FEW:
+            return self._ask_many(cycle, pod, table, _at_once(changed, table), recorder)
+        for row in changed:
+            passed = self._layer.ask_one(cycle, pod, table, row, recorder)
             if self._passed_at[row] != passed:
                 self._own_passed()
                 self._passed_at[row] = passed
-                self._passed_rows = None
+                self.known_rows = None
             if self._best_count:
                 self._rank(row, passed)
-        layer.seen = table.version
-        return count
+        return len(changed)
 
     def _rank(self, row: int, passed: bool) -> None:
         """See whether a row that was asked about is among the best now."""
@@ -439,28 +457,34 @@ class LocalAnswers:
         is_best = passed and total == self.best_sum
         if is_best != self._best_at[row]:
             self._best_at[row] = is_best
-            self._best_count += 1 if is_best else -1
+            if is_best:
+                self._best_count += 1
+                self._best_rows = None
+            else:
+                self._best_count -= 1
 
     def _ask_many(
-        self, cycle: Cycle, pod: PodInfo, table: NodeTable, recorder: Recorder | None
+        self,
+        cycle: Cycle,
+        pod: PodInfo,
+        table: NodeTable,
+        rows: Rows | slice,
+        recorder: Recorder | None,
     ) -> int:
-        layer, every = self._layer, slice(0, table.size)
-        changed = table.rows_newer_than(layer.seen) if layer.seen >= 0 else None
-        if changed is None or 2 * len(changed) > table.size:
-            layer.ask_many(cycle, pod, table, every, recorder)
-            if layer.is_shared:
-                below = self._below
-                self._set_passed(below.passed)
-                self._passed_rows, self._is_passed_shared = below.passed_rows, True
-            else:
-                self._set_passed((layer.first == 0) & table.alive)
-        else:
-            layer.ask_many(cycle, pod, table, changed, recorder)
-            self._own_passed()
-            self.passed[changed] = (layer.first[changed] == 0) & table.alive[changed]
-            self._passed_rows = None
+        layer, below = self._layer, self._below
+        layer.ask_many(cycle, pod, table, rows, recorder)
         self._best_count = 0
-        return table.size if changed is None else len(changed)
+        if not isinstance(rows, slice):
+            self._own_passed()
+            self.passed[rows] = (layer.first[rows] == 0) & table.alive[rows]
+            self.known_rows = None
+            return len(rows)
+        if layer.is_shared:
+            self._set_passed(below.passed)
+            self.known_rows, self._is_passed_shared = below.passed_rows, True
+        else:
+            self._set_passed((layer.first == 0) & table.alive)
+        return table.size
 
     def _own_passed(self) -> None:
         if self._is_passed_shared:
@@ -468,7 +492,7 @@ class LocalAnswers:
 
     def _set_passed(self, passed: NodeMask) -> None:
         self.passed, self._is_passed_shared = passed, False
-        self._passed_at, self._passed_rows = passed.data, None
+        self._passed_at, self.known_rows = passed.data, None
 
 
 class KeptAnswers:
@@ -551,6 +575,21 @@ class KeptAnswers:
         self._node_only.clear()
 
 
+def _owned(scores: AnyScores) -> AnyScores:
+    """An array to write to as rows change.
+
+    What a plugin gave is the framework's, unless it may not be written: then it is the plugin's.
+    """
+    return scores if scores.flags.writeable and scores.flags.owndata else scores.copy()
+
+
+def _at_once(changed: Collection[int] | None, table: NodeTable) -> Rows | slice:
+    """The rows to ask about: a slice stands for all, and is cheaper than half of them."""
+    if changed is None or 2 * len(changed) > table.size:
+        return slice(0, table.size)
+    return row_numbers(changed)
+
+
 def _rows_of(mask: NodeMask) -> Rows:
     """The rows that are set, ascending."""
     everyone = np.count_nonzero(mask) == len(mask)
@@ -568,18 +607,3 @@ def _note(recorder: Recorder, plugin: str, point: str, started_s: float) -> floa
     now_s = recorder.now()
     recorder.plugin(plugin, point, SUCCESS, now_s - started_s)
     return now_s
-
-
-def _written(column: NDArray[Any], rows: Rows | slice, values: NDArray[Any]) -> NDArray[Any]:
-    """The column with these values, made wider if it has to be."""
-    if column.dtype != values.dtype:
-        column = column.astype(np.promote_types(column.dtype, values.dtype), copy=False)
-    column[rows] = values
-    return column
-
-
-def _grown(column: NDArray[Any], size: int) -> NDArray[Any]:
-    grown = np.zeros(size, column.dtype)
-    kept = min(size, len(column))
-    grown[:kept] = column[:kept]
-    return grown

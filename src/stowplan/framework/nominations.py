@@ -17,12 +17,14 @@ from stowplan.framework.status import Status, row_numbers
 from stowplan.state.node_info import NodeInfo
 from stowplan.state.node_table import NodeTable
 from stowplan.state.pod_info import PodInfo
+from stowplan.state.row_follower import RowFollower
 
 if TYPE_CHECKING:
     from stowplan.framework.runtime import Framework
 
-_FEW = 1024
-"""With more changed rows than that it is as quick to ask about all nominations anew."""
+
+_KEPT = "nominations"
+"""The key in `handle.kept`."""
 
 
 def nominated_beside(nominated: Nominated, pod: PodInfo, node: str) -> list[PodInfo]:
@@ -90,19 +92,20 @@ def _kept(framework: Framework, cycle: Cycle, pod: PodInfo) -> KeptNominations:
     has_own = pod.uid in framework.handle.nominated.node_of
     if has_own or not framework.is_node_local(cycle, pod):
         return KeptNominations()
-    key = (framework, KeptNominations)
-    kept: KeptNominations | None = pod.kind.kept.get(key)
-    if kept is None:
-        kept = pod.kind.kept[key] = KeptNominations()
-    return kept
+    kept = framework.handle.kept[pod.kind.ref]
+    found: KeptNominations | None = kept.get(_KEPT)
+    if found is None:
+        found = kept[_KEPT] = KeptNominations()
+    return found
 
 
 class KeptNominations:
-    __slots__ = ("_nominations", "_refused", "_rows")
+    __slots__ = ("_follower", "_nominations", "_refused")
 
     def __init__(self) -> None:
-        self._nominations = self._rows = -1
-        """The versions of nominations and table for which `_refused` holds."""
+        self._follower = RowFollower()
+        self._nominations = -1
+        """The version of the nominations for which `_refused` holds."""
         self._refused: dict[int, Status] = {}
 
     def refused(
@@ -114,7 +117,7 @@ class KeptNominations:
         """
         refused, row_of, names_of = self._refused, nodes.row_of, nodes.names
         names = nominated.nodes_changed_since(self._nominations)
-        changed = nodes.few_rows_newer_than(self._rows, _FEW)
+        changed = self._follower.changed(nodes)
         if names is None or changed is None:
             refused.clear()
             names, changed = nominated.nodes(), ()
@@ -124,5 +127,5 @@ class KeptNominations:
                 refused[row] = status
             else:
                 refused.pop(row, None)
-        self._nominations, self._rows = nominated.version, nodes.version
+        self._nominations = nominated.version
         return refused

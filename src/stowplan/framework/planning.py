@@ -1,8 +1,8 @@
 """Makes plans: asks each plugin once what it has to say of a kind of pod, before any node.
 
-Most plugins of a profile (`by_traits`) do not look at a pod's size.  What they say is asked for
-once per `PodTraits`, so that where no two pods are alike in size only those are asked anew that
-look at it.  `Framework.plan_of` calls it.
+Most plugins of a profile do not read a pod's size.  What they say is asked for once per
+`PodTraits`, so that where no two pods are alike in size only those are asked anew that read it.
+What cluster-wide plugins say when they are asked, `Known` remembers.  `Framework` calls it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 from msgspec import Struct
 
 from stowplan.framework.cycle import Cycle
-from stowplan.framework.errors import PluginFailed, describe, filter_failed, point_failed
+from stowplan.framework.errors import PluginFailed, describe, filter_failed
 from stowplan.framework.handle import Handle
 from stowplan.framework.plan import (
     LocalFilter,
@@ -26,15 +26,14 @@ from stowplan.framework.plan import (
     PreFilterAnswer,
     PreFilterStep,
     Tally,
-    is_by_traits,
-    is_node_only,
-    is_sums_only,
     normalizes,
 )
 from stowplan.framework.plugin import PluginSet
-from stowplan.framework.status import Code, Rows, Status
-from stowplan.state.pod_info import PodInfo
+from stowplan.framework.reads import Reads, is_by_traits, is_node_local, is_node_only, reads_of
+from stowplan.framework.status import SKIP_ALWAYS, Code, Rows, Status
+from stowplan.state.pod_info import KeptPer, PodInfo
 
+_Key = TypeVar("_Key")
 _Item = TypeVar("_Item")
 
 Tallies = dict[tuple[tuple[str, ...], ...], Tally]
@@ -44,15 +43,20 @@ _OUTLINES_MAX = 64
 
 _NO_ROWS: Rows = np.zeros(0, np.intp)
 
+_NOBODY: frozenset[str] = frozenset()
+
+_KNOWN = "known"
+"""The key among what is kept per traits."""
+
 
 class _Member(NamedTuple):
     """A plugin, and what it can be asked about a pod."""
 
     name: str
     plugin: Any
-    signs: bool
+    signature: Callable[[PodInfo], Hashable] | None
+    """None: it is not node-local, whatever the pod."""
     pre_filters: bool
-    selects: bool
     scores: bool
     is_general: bool
     """Whether all pods with the same traits are one to it."""
@@ -74,16 +78,49 @@ _usual = lru_cache(maxsize=None)(_Word)
 """A word without answer and error is the same object whoever says it: outlines go by that."""
 
 
-class _Common(Struct, frozen=True, eq=False):
-    """What the plugins that go by traits say, for all kinds with the same traits."""
+_Skips = tuple[frozenset[str], frozenset[str], frozenset[str]]
+"""Plugins that are out altogether, at Filter, and at Score."""
+
+
+class Known(Struct, eq=False):
+    """What is known of pods with the same traits, of any size."""
 
     node_count: int
     signature: tuple[Hashable, ...]
+    """This and the next three: of the plugins that do not read the size."""
     node_signature: tuple[Hashable, ...]
     data: dict[str, Any]
     words: tuple[_Word, ...]
-    outlines: dict[tuple[_Word, ...], Outline]
-    """By what the other plugins say; shared between all traits with these words."""
+    outlines: dict[tuple[tuple[_Word, ...], _Skips], Outline]
+    """By what the other plugins say, and who skips; shared between all traits with these words."""
+    out: frozenset[str] = _NOBODY
+    """Plugins that skip such pods always; the next two: that skip them until the context is
+    another, or always, at their PreScore."""
+    context: int = -1
+    skip_filter: frozenset[str] = _NOBODY
+    skip_score: frozenset[str] = _NOBODY
+    never_score: frozenset[str] = _NOBODY
+
+    def note(self, plugin: str, answer: Status, context: int, *, to_score: bool) -> None:
+        """A plugin skipped such a pod, and will go on to."""
+        if answer == SKIP_ALWAYS:
+            if to_score:
+                self.never_score |= {plugin}
+            else:
+                self.out |= {plugin}
+            return
+        if self.context != context:
+            self.context, self.skip_filter, self.skip_score = context, _NOBODY, _NOBODY
+        if to_score:
+            self.skip_score |= {plugin}
+        else:
+            self.skip_filter |= {plugin}
+
+    def skips(self, context: int) -> _Skips:
+        """Who skips; -1 for the context: always."""
+        if context < 0:
+            return self.out, _NOBODY, self.never_score
+        return self.out, self.skip_filter, self.never_score | self.skip_score
 
 
 class Planner:
@@ -92,50 +129,44 @@ class Planner:
         plugins: PluginSet,
         handle: Handle,
         tallies: Tallies,
+        by_traits: KeptPer,
         pre_filter: Callable[[Cycle, PodInfo, Any], PreFilterAnswer],
-        pre_score_says_go: Callable[[Cycle, PodInfo, str, Rows], bool],
+        pre_score: Callable[[Cycle, PodInfo, str, Rows], Status | None],
     ) -> None:
         self._plugins = plugins
         self._handle = handle
         self._tallies = tallies
+        self._by_traits = by_traits
         self._pre_filter = pre_filter
-        self._pre_score_says_go = pre_score_says_go
-        self._outlines: dict[tuple[_Word, ...], dict[tuple[_Word, ...], Outline]] = {}
+        self._pre_score = pre_score
+        self._scratch = Cycle(handle)
+        self._outlines: dict[
+            tuple[_Word, ...], dict[tuple[tuple[_Word, ...], _Skips], Outline]
+        ] = {}
         members = _members(plugins)
-        if any(m.signs and not (is_node_only(m.plugin) or is_sums_only(m.plugin)) for m in members):
+        local = [m.plugin for m in members if m.signature is not None]
+        if any(Reads.PODS in reads_of(plugin) for plugin in local):
             handle.nodes.follows_pod_kinds = True
+        self.is_per_pod = any(Reads.ANNOTATIONS in reads_of(plugin) for plugin in local)
+        """Whether pods of one kind may differ in what plugins read of them."""
+        self.remembering = frozenset(
+            member.name for member in members if is_by_traits(member.plugin)
+        )
+        """The plugins whose word about a pod stands for all with the same traits."""
         self._general = tuple(m for m in members if m.is_general)
         self._others = tuple(m for m in members if not m.is_general)
         self._others_node_only = any(is_node_only(m.plugin) for m in self._others)
 
-    def make(self, pod: PodInfo) -> Plan:
-        common = self._common(pod)
-        cycle = Cycle(self._handle)
-        parts, words = self._ask(self._others, cycle, pod)
-        outline = common.outlines.get(words)
-        if outline is None:
-            outline = self._outline(common, words)
-        signature = (common.signature, *parts)
-        latest = outline.latest
-        if latest is not None and latest.signature == signature:
-            return latest
-        node_signature, data = common.node_signature, common.data
-        if cycle.data:
-            data = data | _written(cycle, self._others)
-        if self._others_node_only:
-            node_signature = (node_signature, *_node_parts(self._others, parts))
-        plan = Plan(common.node_count, signature, node_signature, data, outline)
-        outline.latest = plan
-        return plan
-
-    def _common(self, pod: PodInfo) -> _Common:
-        kept = pod.kind.traits.kept
-        found: _Common | None = kept.get(self)
+    def known(self, pod: PodInfo) -> Known:
+        kept = self._by_traits[pod.kind.traits.ref]
+        found: Known | None = kept.get(_KNOWN)
         node_count = self._handle.nodes.node_count
         if found is None or found.node_count != node_count:
-            general, cycle = self._general, Cycle(self._handle)
+            before = found
+            general, cycle = self._general, self._scratch
+            cycle.data = {}
             parts, words = self._ask(general, cycle, pod)
-            found = kept[self] = _Common(
+            found = kept[_KNOWN] = Known(
                 node_count,
                 parts,
                 _node_parts(general, parts),
@@ -143,7 +174,31 @@ class Planner:
                 words,
                 _remembered(self._outlines, words, {}),
             )
+            if before is not None:
+                found.out, found.never_score = before.out, before.never_score
         return found
+
+    def make(self, pod: PodInfo, known: Known, context: int) -> Plan:
+        """For as long as the context is the same; -1: whatever it is."""
+        cycle = self._scratch
+        cycle.data = {}
+        parts, words = self._ask(self._others, cycle, pod)
+        key = words, known.skips(context)
+        outline = known.outlines.get(key)
+        if outline is None:
+            outline = _remembered(known.outlines, key, self._outline(known, *key))
+        signature = (known.signature, *parts)
+        latest = outline.latest
+        if latest is not None and latest.signature == signature and latest.context == context:
+            return latest
+        node_signature, data = known.node_signature, known.data
+        if cycle.data:
+            data = data | _written(cycle, self._others)
+        if self._others_node_only:
+            node_signature = (node_signature, *_node_parts(self._others, parts))
+        plan = Plan(known.node_count, context, signature, node_signature, data, outline)
+        outline.latest = plan
+        return plan
 
     # -- asking -----------------------------------------------------------------------------
 
@@ -154,9 +209,9 @@ class Planner:
         parts, words = [], []
         for member in members:
             part = None
-            if member.signs:
+            if member.signature is not None:
                 try:
-                    part = member.plugin.signature(pod)
+                    part = member.signature(pod)
                 except Exception as cause:
                     raise filter_failed(member.name, describe(cause)) from cause
             parts.append(part)
@@ -172,7 +227,7 @@ class Planner:
         scores, error = False, None
         if member.scores:
             try:
-                scores = self._pre_score_says_go(cycle, pod, member.name, _NO_ROWS)
+                scores = self._pre_score(cycle, pod, member.name, _NO_ROWS) is None
             except PluginFailed as problem:
                 error = problem
         if error is None and (answer is None or skips):
@@ -180,41 +235,37 @@ class Planner:
         return _Word(True, skips, False, scores, answer, error)
 
     def _cluster_wide(self, member: _Member, cycle: Cycle, pod: PodInfo) -> _Word:
-        plugin, asks, scores = member.plugin, member.pre_filters, member.scores
-        if asks and member.selects:
-            try:
-                asks = bool(plugin.concerns(pod))
-            except Exception as cause:
-                raise point_failed(member.name, "PreFilter", describe(cause)) from cause
-        if scores and hasattr(plugin, "concerns_score"):
-            try:
-                scores = bool(plugin.concerns_score(pod))
-            except Exception as cause:
-                raise point_failed(member.name, "PreScore", describe(cause)) from cause
-        return _usual(False, member.pre_filters and not asks, asks, scores)
+        return _usual(False, False, member.pre_filters, member.scores)
 
     # -- the outline ------------------------------------------------------------------------
 
-    def _outline(self, common: _Common, words: tuple[_Word, ...]) -> Outline:
-        """What follows from everybody's word; remembered."""
-        members, everyone = (*self._general, *self._others), (*common.words, *words)
+    def _outline(self, known: Known, words: tuple[_Word, ...], skips: _Skips) -> Outline:
+        """What follows from everybody's word."""
+        members, everyone = (*self._general, *self._others), (*known.words, *words)
         said = {member.name: word for member, word in zip(members, everyone, strict=True)}
-        return _remembered(common.outlines, words, self._draw(said))
+        return self._draw(said, *skips)
 
-    def _draw(self, words: dict[str, _Word]) -> Outline:
+    def _draw(
+        self,
+        words: dict[str, _Word],
+        out: frozenset[str],
+        skip_filter: frozenset[str],
+        skip_score: frozenset[str],
+    ) -> Outline:
         plugins, weights = self._plugins, self._plugins.weights
-        skipped = frozenset(name for name, word in words.items() if word.skips)
+        idle = out.union(name for name, word in words.items() if word.skips)
+        skipped = idle | skip_filter
         steps = []
         for plugin in plugins.pre_filter:
             name = _name(plugin)
             word = words[name]
-            if word.asks or (word.answer is not None and not word.skips):
-                steps.append(PreFilterStep(plugin, name, word.answer, word.asks, skipped | {name}))
+            if name not in skipped and (word.asks or word.answer is not None):
+                steps.append(PreFilterStep(plugin, name, word.answer, word.asks))
         filters = [(n, p) for n, p in enumerate(plugins.filter, 1) if p.name not in skipped]
-        scorers = [p for p in plugins.score if words[p.name].scores]
+        rating = [p for p in plugins.score if words[p.name].scores and p.name not in out]
+        scorers = [p for p in rating if p.name not in skip_score]
         local_filters = [(n, p) for n, p in filters if words[p.name].is_local]
         local_scores = [p for p in scorers if words[p.name].is_local]
-        cluster_scores = tuple(p for p in scorers if not words[p.name].is_local)
         errors = (words[p.name].error for p in plugins.score)
         return Outline(
             skipped,
@@ -224,13 +275,18 @@ class Planner:
             tuple((n, p) for n, p in filters if not words[p.name].is_local),
             tuple((p.name, weights[p.name]) for p in local_scores if not normalizes(p)),
             tuple(p for p in local_scores if normalizes(p)),
-            cluster_scores,
-            self._tally(skipped, (*local_scores, *cluster_scores)),
+            tuple(p for p in scorers if not words[p.name].is_local),
+            tuple(p for p in plugins.reserve if _name(p) not in out),
+            tuple(p for p in plugins.pre_bind if _name(p) not in out),
+            self._tally(idle, rating),
             next((problem for problem in errors if problem is not None), None),
         )
 
-    def _tally(self, skipped: frozenset[str], scores: tuple[Any, ...]) -> Tally:
-        """One for all outlines that ask the same plugins; there are few such sets."""
+    def _tally(self, skipped: frozenset[str], scores: list[Any]) -> Tally:
+        """One for all outlines that leave it to the same plugins; there are few such sets.
+
+        Who skips steadily counts as if it were asked, as it is by kube-scheduler.
+        """
         pre_filters = tuple(
             name for name in _names(self._plugins.pre_filter) if name not in skipped
         )
@@ -250,21 +306,21 @@ def _members(plugins: PluginSet) -> tuple[_Member, ...]:
     pre_filtering = _names(plugins.pre_filter)
     members = []
     for name, plugin in everyone.items():
-        signs = name in of_nodes and callable(getattr(plugin, "signature", None))
-        selects = hasattr(plugin, "concerns")
-        never_looks = not (signs or selects or hasattr(plugin, "concerns_score"))
-        members.append(
-            _Member(
-                name,
-                plugin,
-                signs,
-                name in pre_filtering,
-                selects,
-                name in scoring,
-                never_looks or is_by_traits(plugin),
-            )
-        )
+        signature, is_general = None, True
+        if name in of_nodes and is_node_local(plugin):
+            is_general = is_by_traits(plugin)
+            signature = getattr(plugin, "signature", _traits_of if is_general else _kind_of)
+        is_asked = name in pre_filtering, name in scoring
+        members.append(_Member(name, plugin, signature, *is_asked, is_general))
     return tuple(members)
+
+
+def _traits_of(pod: PodInfo) -> Hashable:
+    return pod.kind.traits.ref
+
+
+def _kind_of(pod: PodInfo) -> Hashable:
+    return pod.kind.ref
 
 
 def _layer(
@@ -289,12 +345,10 @@ def _layer(
     )
 
 
-def _remembered(
-    known: dict[tuple[_Word, ...], _Item], words: tuple[_Word, ...], item: _Item
-) -> _Item:
+def _remembered(known: dict[_Key, _Item], key: _Key, item: _Item) -> _Item:
     if len(known) == _OUTLINES_MAX:
         known.clear()
-    return known.setdefault(words, item)
+    return known.setdefault(key, item)
 
 
 def _node_parts(members: tuple[_Member, ...], parts: tuple[Hashable, ...]) -> tuple[Hashable, ...]:
@@ -302,7 +356,11 @@ def _node_parts(members: tuple[_Member, ...], parts: tuple[Hashable, ...]) -> tu
 
 
 def _written(cycle: Cycle, members: tuple[_Member, ...]) -> dict[str, Any]:
-    return {m.name: cycle.data[m.name] for m in members if m.signs and m.name in cycle.data}
+    return {
+        m.name: cycle.data[m.name]
+        for m in members
+        if m.signature is not None and m.name in cycle.data
+    }
 
 
 def _names(plugins: Iterable[Any]) -> tuple[str, ...]:

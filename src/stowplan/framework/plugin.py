@@ -5,21 +5,22 @@ there.  Filter and Score come in two forms.  The one-node form (`filter_node`, `
 what a user writes first, and what preemption and nominated pods are checked with.  The form for
 all nodes (`filter_nodes`, `score_nodes`) reads columns and must give the same answers.
 
-A plugin whose answer for a node depends on the pod and that node alone says so by having
-`signature`: two pods with equal signatures get equal answers for the same node, so the runtime
-keeps the answers and recomputes changed rows only.
+`reads` says what the answer for a node depends on (`framework.reads`), and `signature` what of the
+pod; what these allow is kept.  `check_plugin` refuses a class that says something else.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Hashable, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from msgspec import Struct
 
 from stowplan.framework.events import EventRegistration
-from stowplan.framework.status import Rows, Scores, Status, Verdict
+from stowplan.framework.reads import Reads, is_node_local, reads_of
+from stowplan.framework.status import Normalized, Rows, Scores, Status, Verdict
 from stowplan.state.node_info import NodeInfo
 from stowplan.state.node_table import NodeTable
 from stowplan.state.pod_info import PodInfo
@@ -62,27 +63,7 @@ class QueueSort(Protocol):
 @runtime_checkable
 class PreFilter(Protocol):
     def pre_filter(self, cycle: Cycle, pod: PodInfo) -> PreFilterResult | Status | None:
-        """None: go on.  SKIP: leave this plugin's Filter and AddPod/RemovePod out."""
-
-
-@runtime_checkable
-class Selective(Protocol):
-    def concerns(self, pod: PodInfo) -> bool:
-        """False when PreFilter answers Skip for every pod of this kind, whatever the cluster.
-
-        `concerns_score`, if there is one, says the same of PreScore.
-        """
-
-
-@runtime_checkable
-class Steady(Protocol):
-    def skips_steadily(self, pod: PodInfo) -> bool:
-        """Whether a Skip of PreFilter or PreScore stands for all pods like this, of any size.
-
-        Until a node object changes, or an object that `handle.objects` holds, or a pod with
-        affinity terms of its own comes or goes.  While all who could have a say skip such pods,
-        they are not asked about them again.
-        """
+        """None: go on.  SKIP, SKIP_STEADILY, SKIP_ALWAYS: leave this plugin's Filter out."""
 
 
 @runtime_checkable
@@ -102,20 +83,19 @@ class FilterNode(Protocol):
 class FilterNodes(Protocol):
     def filter_nodes(
         self, cycle: Cycle, pod: PodInfo, nodes: NodeTable, rows: Rows | slice
-    ) -> Verdict: ...
+    ) -> Verdict:
+        """Of a plugin that reads the cluster, `rows` are all nodes, or, with a class attribute
+        `only_passing = True`, those that passed all filters before it: for answers that cost much,
+        or may be errors."""
 
 
 @runtime_checkable
 class Signed(Protocol):
     def signature(self, pod: PodInfo) -> Hashable:
-        """What this plugin's Filter and Score read of the pod, or None when not node-local.
+        """What this plugin's Filter and Score read of the pod: with equal ones, pods get the same
+        answer for the same node.  None: for this pod the answer depends on more than the node.
 
-        With a class attribute `node_only = True` the plugin says more: of a node it reads the
-        object, never the pods on it.  With `sums_only = True`, that of those pods it reads what
-        they take up in sum, never their labels.  With `by_traits = True`, that its `signature`
-        and what else it says of the pod before any node is looked at (PreFilter if node-local,
-        `concerns`, PreScore) is the same for all pods with the same `PodTraits`, whatever their
-        size.
+        Without it, the kind of pod stands for it.
         """
 
 
@@ -155,7 +135,12 @@ class ScoreNode(Protocol):
 class ScoreNodes(Protocol):
     def score_nodes(
         self, cycle: Cycle, pod: PodInfo, nodes: NodeTable, rows: Rows | slice
-    ) -> Scores: ...
+    ) -> Scores | Normalized | int:
+        """The array is the framework's from then on, unless it is marked read-only.
+
+        A plugin that reads the cluster may give scores that need no normalising any more, or one
+        number, from 0 to 100, for all nodes.
+        """
 
 
 @runtime_checkable
@@ -164,18 +149,6 @@ class NormalizeScore(Protocol):
         self, cycle: Cycle, pod: PodInfo, nodes: NodeTable, rows: Rows, scores: Scores
     ) -> Scores:
         """Bring the raw scores of the feasible rows into 0..100."""
-
-
-@runtime_checkable
-class ScoreInOne(Protocol):
-    def weighted_scores(
-        self, cycle: Cycle, pod: PodInfo, nodes: NodeTable, rows: Rows, weight: int
-    ) -> Scores | int:
-        """What scoring, normalising and weighing the feasible rows would give, by a shorter way.
-
-        For a plugin that is not node-local, beside the methods above.  Nobody checks that the
-        scores are within bounds.  A number stands for the same score on every node.
-        """
 
 
 @runtime_checkable
@@ -245,6 +218,61 @@ POINTS: dict[str, tuple[type, ...]] = {
     "postBind": (PostBind,),
 }
 """Extension point as the configuration names it -> the protocols that make a plugin one of them."""
+
+
+_CONTRACT = frozenset(
+    name
+    for protocol in (
+        *(protocol for protocols in POINTS.values() for protocol in protocols),
+        *(BulkPreEnqueue, PreFilterExtensions, NormalizeScore, Signed, EnqueueExtensions),
+    )
+    for name in vars(protocol)
+    if not name.startswith("_")
+) | {"name", "reads", "only_passing"}
+
+_OLD = {
+    "node_only": "reads = Reads.NODE",
+    "sums_only": "reads = Reads.SUMS",
+    "by_traits": "`reads` without Reads.SIZE",
+    "concerns": "return SKIP_ALWAYS in pre_filter",
+    "concerns_score": "return SKIP_ALWAYS in pre_score",
+    "skips_steadily": "return SKIP_STEADILY in pre_filter and pre_score",
+    "idle_if_skipped": "return SKIP_ALWAYS in pre_filter",
+    "weighted_scores": "return Normalized(scores), or a number, in score_nodes",
+}
+"""What the contract had before -> what to write instead."""
+
+
+def check_plugin(plugin: type) -> None:
+    """Raise TypeError if the class says something that the contract does not know, or wrongly."""
+    for name in dir(plugin):
+        if name.startswith("_") or name in _CONTRACT:
+            continue
+        if name in _OLD:
+            raise TypeError(f"`{name}` is no longer part of the plugin contract: {_OLD[name]}")
+        near = get_close_matches(name, _CONTRACT, 1)
+        meant = f"; did you mean `{near[0]}`?" if near else "."
+        raise TypeError(
+            f"`{name}` is not part of the plugin contract{meant} "
+            "Names of your own start with an underscore"
+        )
+    for whole, single in (("filter_nodes", "filter_node"), ("score_nodes", "score_node")):
+        if hasattr(plugin, whole) and not hasattr(plugin, single):
+            raise TypeError(f"it has {whole} and lacks {single}, which is asked about single nodes")
+    _check_reads(plugin)
+
+
+def _check_reads(plugin: type) -> None:
+    reads = reads_of(plugin)
+    if not isinstance(reads, Reads) or not reads:
+        raise TypeError(f"reads is {reads!r}, and must be made of Reads.NODE and the like")
+    if hasattr(plugin, "signature"):
+        if not callable(plugin.signature):
+            raise TypeError("signature must be a method: signature(self, pod)")
+        if not is_node_local(plugin):
+            raise TypeError("it has signature, which takes `reads = Reads.NODE` or the like")
+    elif is_node_local(plugin) and Reads.ANNOTATIONS in reads:
+        raise TypeError("it reads annotations, so signature must say what of them counts")
 
 
 def points_of(plugin: type) -> frozenset[str]:

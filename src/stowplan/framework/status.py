@@ -82,6 +82,15 @@ def error(*reasons: str) -> Status:
 
 
 SKIP = Status(Code.SKIP)
+"""Nothing to say about this pod, this time."""
+
+SKIP_STEADILY = Status(Code.SKIP, ("steadily",))
+"""Nor about pods like it, whatever their size, until a node object changes, or an object of
+`handle.objects`, or the affinity terms of running pods: till then the plugin is not asked."""
+
+SKIP_ALWAYS = Status(Code.SKIP, ("always",))
+"""Nor about pods like it, whatever becomes of the cluster.  From PreFilter: the plugin is not asked
+about them again, at any point; from PreScore: it does not score them."""
 
 NO_REASON = ("",)
 """What stands in a verdict for a node that was turned down without a word."""
@@ -115,6 +124,12 @@ class Verdict(Struct, frozen=True):
         reasons = tuple(text for n, text in enumerate(self.reasons) if bits >> n & 1 and text)
         hopeless = bool(self.unresolvable[position])
         return unresolvable(*reasons) if hopeless else unschedulable(*reasons)
+
+
+class Normalized(Struct, frozen=True):
+    """Scores from 0 to 100 that need no `normalize_scores`; never to be written."""
+
+    scores: Scores
 
 
 def row_numbers(rows: Collection[int]) -> Rows:

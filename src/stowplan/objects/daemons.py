@@ -1,19 +1,25 @@
 """What the DaemonSet controller does to a pod: tolerations, the node it is for, and whether at all.
 
 Mirrors `pkg/controller/daemon`: the pod is bound by the scheduler like any other, but may only go
-to the one node that its affinity names.  Called by `objects.expand`.
+to the one node that its affinity names.
 """
 
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from typing import Any
+
+import msgspec
 
 from stowplan.objects.codec import convert
 from stowplan.objects.node import Node
 from stowplan.objects.node_selector import METADATA_NAME, required_node_affinity
 from stowplan.objects.pod import Pod
 from stowplan.objects.taints import NO_EXECUTE, NO_SCHEDULE, first_untolerated
+
+Suits = Callable[[Node, bool], bool]
+"""Whether a node should have the daemon; one that has it already keeps it more easily."""
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
@@ -36,14 +42,38 @@ def with_daemon_tolerations(spec: dict[str, Any]) -> dict[str, Any]:
     return {**spec, "tolerations": own + added}
 
 
-def runs_on(pod: dict[str, Any], node: Node) -> bool:
-    """Should the node have this daemon?  Asked before the pod is pinned to it."""
-    decoded = convert(pod, Pod)
-    if decoded.spec.node_name and decoded.spec.node_name != node.name:
-        return False
-    if not required_node_affinity(decoded).matches(node.metadata.labels or {}, node.name):
-        return False
-    return first_untolerated(node.spec.taints, decoded.spec.tolerations) is None
+def suits(body: dict[str, Any]) -> Suits:
+    """Of a daemon's pod that is not pinned yet, for which nodes it is."""
+    try:
+        pod = convert(body, Pod)
+    except msgspec.ValidationError:
+        return lambda node, has_it: has_it
+    affinity = required_node_affinity(pod)
+
+    def suits_node(node: Node, has_it: bool) -> bool:
+        if pod.spec.node_name not in ("", node.name):
+            return False
+        if not affinity.matches(node.metadata.labels or {}, node.name):
+            return False
+        taints = node.spec.taints or []
+        if has_it:
+            taints = [taint for taint in taints if taint.effect == NO_EXECUTE]
+        return first_untolerated(taints, pod.spec.tolerations) is None
+
+    return suits_node
+
+
+def node_of(pod: Pod) -> str:
+    """The node that a daemon's pod is on, or is meant for."""
+    if pod.spec.node_name:
+        return pod.spec.node_name
+    affinity = pod.spec.affinity
+    required = affinity.node_affinity and affinity.node_affinity.required if affinity else None
+    for term in (required.node_selector_terms if required else None) or ():
+        for field in term.match_fields or ():
+            if field.key == METADATA_NAME and field.values:
+                return field.values[0]
+    return ""
 
 
 def pin_to_node(spec: dict[str, Any], node_name: str) -> dict[str, Any]:

@@ -10,6 +10,12 @@ from dataclasses import dataclass, field
 
 from stowplan.objects.base import KubeObject
 from stowplan.objects.coordination import Event, Lease
+from stowplan.objects.devices import (
+    DeviceClass,
+    ResourceClaim,
+    ResourceClaimTemplate,
+    ResourceSlice,
+)
 from stowplan.objects.node import Node
 from stowplan.objects.pod import Pod
 from stowplan.objects.storage import (
@@ -89,6 +95,12 @@ POD_DISRUPTION_BUDGET = _kind(
 )
 PRIORITY_CLASS = _kind("scheduling.k8s.io/v1", PriorityClass, "priorityclasses", namespaced=False)
 RUNTIME_CLASS = _kind("node.k8s.io/v1", RuntimeClass, "runtimeclasses", namespaced=False)
+RESOURCE_CLAIM = _kind("resource.k8s.io/v1", ResourceClaim, "resourceclaims", namespaced=True)
+RESOURCE_CLAIM_TEMPLATE = _kind(
+    "resource.k8s.io/v1", ResourceClaimTemplate, "resourceclaimtemplates", namespaced=True
+)
+DEVICE_CLASS = _kind("resource.k8s.io/v1", DeviceClass, "deviceclasses", namespaced=False)
+RESOURCE_SLICE = _kind("resource.k8s.io/v1", ResourceSlice, "resourceslices", namespaced=False)
 LEASE = _kind("coordination.k8s.io/v1", Lease, "leases", namespaced=True)
 EVENT = _kind("events.k8s.io/v1", Event, "events", namespaced=True)
 
@@ -113,6 +125,10 @@ KINDS: tuple[Kind, ...] = (
     POD_DISRUPTION_BUDGET,
     PRIORITY_CLASS,
     RUNTIME_CLASS,
+    RESOURCE_CLAIM,
+    RESOURCE_CLAIM_TEMPLATE,
+    DEVICE_CLASS,
+    RESOURCE_SLICE,
     LEASE,
     EVENT,
 )

@@ -19,6 +19,7 @@ from stowplan.errors import InputError
 from stowplan.objects.base import KubeObject, Struct
 from stowplan.objects.checks import first_problem, join_path
 from stowplan.objects.codec import convert
+from stowplan.objects.device_versions import as_v1
 from stowplan.objects.kinds import KIND_BY_NAME, KINDS, Kind
 from stowplan.objects.yaml_reader import read_yaml_documents
 
@@ -79,6 +80,7 @@ def decode(data: Any, where: str) -> KubeObject | None:
     """
     if not isinstance(data, dict) or not data.get("kind") or not data.get("apiVersion"):
         raise InputError(f"found {_shown(data)}", where=where, hint=_NOT_AN_OBJECT)
+    data = as_v1(data)
     kind = _kind_of(data, where)
     if kind is None:
         return None

@@ -1,12 +1,16 @@
 """The syntax of label keys and values, which also rules resource names and taints.
 
-Mirrors apimachinery's `util/validation`: a key is `name` or `prefix/name`.
+Mirrors apimachinery's `util/validation`: a key is `name` or `prefix/name`.  And the letters that
+generated names are made of.
 """
 
 from __future__ import annotations
 
 import re
 from functools import lru_cache
+
+LETTERS = "bcdfghjklmnpqrstvwxz2456789"
+"""Of generated names, as upstream: no vowels, so no words; no digits that look like letters."""
 
 _NAME = re.compile(r"(?:[A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
 _DNS_SUBDOMAIN = re.compile(
@@ -19,6 +23,19 @@ _NAME_RULE = (
     "must consist of alphanumeric characters, '-', '_' or '.', must start and end with an "
     f"alphanumeric character and have at most {_NAME_LENGTH_MAX} characters"
 )
+
+
+def letters(number: int, length: int) -> str:
+    """The number's last digits, written in `LETTERS`, the lowest first.
+
+    >>> letters(28, 5)
+    'ccbbb'
+    """
+    written = ""
+    for _ in range(length):
+        number, digit = divmod(number, len(LETTERS))
+        written += LETTERS[digit]
+    return written
 
 
 @lru_cache(maxsize=16384)

@@ -15,6 +15,8 @@ from stowplan.objects.base import (
     Struct,
 )
 
+ENDED_PHASES = frozenset({"Succeeded", "Failed"})
+
 
 class ResourceRequirements(Struct, frozen=True):
     requests: Resources | None = None
@@ -237,6 +239,26 @@ class ContainerStatus(Struct, frozen=True):
     allocated_resources: Resources | None = None
 
 
+class PodResourceClaimStatus(Struct, frozen=True):
+    """The claim that was made for a template; none where none is needed."""
+
+    name: str = ""
+    resource_claim_name: str | None = None
+
+
+class ContainerExtendedResourceRequest(Struct, frozen=True):
+    container_name: str = ""
+    resource_name: str = ""
+    request_name: str = ""
+
+
+class PodExtendedResourceClaimStatus(Struct, frozen=True):
+    """The claim that the scheduler made for extended resources, and who gets what of it."""
+
+    resource_claim_name: str = ""
+    request_mappings: list[ContainerExtendedResourceRequest] | None = None
+
+
 class PodStatus(Struct, frozen=True):
     phase: str = ""
     conditions: list[Condition] | None = None
@@ -248,7 +270,8 @@ class PodStatus(Struct, frozen=True):
     init_container_statuses: list[ContainerStatus] | None = None
     resources: ResourceRequirements | None = None
     allocated_resources: Resources | None = None
-    resource_claim_statuses: list[dict[str, Any]] | None = None
+    resource_claim_statuses: list[PodResourceClaimStatus] | None = None
+    extended_resource_claim_status: PodExtendedResourceClaimStatus | None = None
     observed_generation: int = 0
 
 

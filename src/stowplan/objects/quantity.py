@@ -29,6 +29,10 @@ _DECIMAL_EXPONENT = {
 }  # fmt: skip
 _BINARY_SHIFT = {"K": 10, "M": 20, "G": 30, "T": 40, "P": 50, "E": 60}
 
+_DECIMAL_SUFFIXES = {power: suffix for suffix, power in _DECIMAL_EXPONENT.items()} | {0: ""}
+_BINARY_SUFFIXES = ("", *(f"{suffix}i" for suffix in _BINARY_SHIFT))
+_DIGITS_KEPT_MAX = 15
+
 _WHAT_IS_RIGHT = (
     "a quantity is a number with an optional suffix: n u m k M G T P E, Ki Mi Gi Ti Pi Ei, "
     "or an exponent such as e3; for example 100m, 1.5Gi, 2"
@@ -65,6 +69,53 @@ def parse_quantity(quantity: Quantity) -> int:
         shift = power + 9 - len(fraction)
         nanos = mantissa * 10 ** min(shift, 99) if shift >= 0 else _divide_up(mantissa, -shift)
     return -nanos if sign == "-" else nanos
+
+
+@lru_cache(maxsize=8192)
+def canonical(quantity: Quantity) -> str:
+    """The quantity as an API server writes it: the largest suffix without a fraction.
+
+    >>> canonical("0.5Gi"), canonical("1000m"), canonical(1.5), canonical("1e4"), canonical("0.0")
+    ('512Mi', '1', '1500m', '10e3', '0')
+    """
+    nanos = parse_quantity(quantity)
+    text = quantity.strip() if isinstance(quantity, str) else repr(quantity)
+    match = _GRAMMAR.fullmatch(text)
+    assert match is not None, "it was parsed"
+    _, whole, fraction, decimal, binary, exponent = match.groups(default="")
+    digits = (whole.lstrip("0") or "0") + fraction
+    if len(digits) <= _DIGITS_KEPT_MAX and _is_canonical(digits, fraction, match):
+        return text
+    if nanos == 0:
+        return "0"
+    value, remainder = divmod(nanos, _NANO)
+    if binary and remainder == 0 and abs(value) >= 1024:
+        value, times = _factors_out(value, 1024)
+        return f"{value}{_BINARY_SUFFIXES[times]}"
+    value, times = _factors_out(nanos, 10)
+    power = times - 9
+    value, power = value * 10 ** (power % 3), power - power % 3
+    if exponent and not decimal:
+        return f"{value}e{power}" if power else str(value)
+    return f"{value}{_DECIMAL_SUFFIXES[min(power, 18)]}"
+
+
+def _is_canonical(digits: str, fraction: str, match: re.Match[str]) -> bool:
+    """Whether the text is kept as it came: upstream's rule, which looks at its shape alone."""
+    *_, decimal, binary, exponent = match.groups(default="")
+    if binary:
+        return not fraction and int(digits) % 8 != 0
+    scale = (_DECIMAL_EXPONENT[decimal] if decimal else int(exponent or 0)) - len(fraction)
+    plain = scale >= -9 and scale % 3 == 0
+    return plain and not digits.endswith("000") and digits[0] != "0"
+
+
+def _factors_out(value: int, base: int) -> tuple[int, int]:
+    times = 0
+    while value % base == 0 and abs(value) >= base:
+        value //= base
+        times += 1
+    return value, times
 
 
 def ceil_value(nanos: int) -> int:

@@ -39,16 +39,20 @@ def parse_selector(text: str) -> Selector:
     tokens = _split(text)
     if not tokens:
         return EVERYTHING
+    if not _begins(tokens, 0):
+        raise SelectorError(f"found {tokens[0]!r}, expected: !, identifier, or 'end of string'")
     requirements = []
     position = 0
     while True:
-        requirement, position = _requirement(text, tokens, position)
+        requirement, position = _requirement(tokens, position)
         requirements.append(requirement)
         if position == len(tokens):
             return Selector(requirements)
         if tokens[position] != ",":
-            raise _error(text, f"found {tokens[position]!r}, expected ',' or the end")
+            raise SelectorError(f"found {tokens[position]!r}, expected: ',' or 'end of string'")
         position += 1
+        if not _begins(tokens, position):
+            raise SelectorError(f"found {_at(tokens, position)!r}, expected: identifier after ','")
 
 
 def _split(text: str) -> list[str]:
@@ -63,11 +67,17 @@ def _split(text: str) -> list[str]:
     return tokens
 
 
-def _requirement(text: str, tokens: list[str], position: int) -> tuple[Requirement, int]:
+def _begins(tokens: list[str], position: int) -> bool:
+    """Whether a requirement may begin here."""
+    token = _at(tokens, position)
+    return token == "!" or (token != "" and token not in _SYMBOLS)
+
+
+def _requirement(tokens: list[str], position: int) -> tuple[Requirement, int]:
     if _at(tokens, position) == "!":
-        key = _word(text, tokens, position + 1, "a label key")
+        key = _word(tokens, position + 1)
         return make_requirement(key, DOES_NOT_EXIST), position + 2
-    key = _word(text, tokens, position, "a label key")
+    key = _word(tokens, position)
     position += 1
     operator = _at(tokens, position)
     if operator in ("", ","):
@@ -77,18 +87,18 @@ def _requirement(text: str, tokens: list[str], position: int) -> tuple[Requireme
         value = _at(tokens, position + 1)
         if value in ("", ","):
             return make_requirement(key, _ONE_VALUE[operator], [""]), position + 1
-        value = _word(text, tokens, position + 1, "a value")
+        value = _word(tokens, position + 1)
         return make_requirement(key, _ONE_VALUE[operator], [value]), position + 2
     if operator in _MANY_VALUES:
-        values, position = _values(text, tokens, position + 1)
+        values, position = _values(tokens, position + 1)
         return make_requirement(key, _MANY_VALUES[operator], values), position
-    raise _error(text, f"found {operator!r}, expected one of = == != in notin < >")
+    raise _error(f"found {operator!r}, expected: in, notin, =, ==, !=, gt, lt")
 
 
-def _values(text: str, tokens: list[str], position: int) -> tuple[list[str], int]:
+def _values(tokens: list[str], position: int) -> tuple[list[str], int]:
     """`(a,b)`.  An empty place between commas is the empty value, as upstream reads it."""
     if _at(tokens, position) != "(":
-        raise _error(text, f"found {_at(tokens, position)!r}, expected '('")
+        raise _error(f"found {_at(tokens, position)!r} expected: '('")
     position += 1
     values = []
     while True:
@@ -96,13 +106,13 @@ def _values(text: str, tokens: list[str], position: int) -> tuple[list[str], int
         if token in (",", ")"):
             values.append("")
         else:
-            values.append(_word(text, tokens, position, "a value"))
+            values.append(_word(tokens, position))
             position += 1
             token = _at(tokens, position)
         if token == ")":
             return values, position + 1
         if token != ",":
-            raise _error(text, f"found {token!r}, expected ',' or ')'")
+            raise _error(f"found {token!r}, expected: ',' or ')'")
         position += 1
 
 
@@ -110,12 +120,12 @@ def _at(tokens: list[str], position: int) -> str:
     return tokens[position] if position < len(tokens) else ""
 
 
-def _word(text: str, tokens: list[str], position: int, what: str) -> str:
+def _word(tokens: list[str], position: int) -> str:
     token = _at(tokens, position)
     if not token or token in _SYMBOLS:
-        raise _error(text, f"found {token!r}, expected {what}")
+        raise _error(f"found {token!r}, expected: identifier")
     return token
 
 
-def _error(text: str, problem: str) -> SelectorError:
-    return SelectorError(f"unable to parse the selector {text!r}: {problem}")
+def _error(problem: str) -> SelectorError:
+    return SelectorError(f"unable to parse requirement: {problem}")

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from stowplan.objects.names import label_key_problem, label_value_problem
 from stowplan.objects.quantity import INT64_MAX
@@ -28,8 +29,7 @@ class SelectorError(ValueError):
     """The selector cannot be compiled; says which part, and what is right."""
 
 
-@dataclass(frozen=True, slots=True)
-class Requirement:
+class Requirement(Struct, frozen=True, gc=False):
     """One condition on one key.  `Gt` and `Lt` appear in node selectors only."""
 
     key: str
@@ -94,7 +94,10 @@ class Selector:
     """Matches no object at all, unlike the selector without requirements, which matches all."""
 
     def __init__(self, requirements: Iterable[Requirement] = (), *, nothing: bool = False) -> None:
-        self.requirements = tuple(sorted(set(requirements), key=Requirement.sort_key))
+        chosen = tuple(requirements)
+        if len(chosen) > 1:
+            chosen = tuple(sorted(set(chosen), key=Requirement.sort_key))
+        self.requirements = chosen
         self.is_nothing = nothing
         # Most selectors are a few `key=value`: compare those without looking into a set.
         self._equal = tuple(

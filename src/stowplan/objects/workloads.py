@@ -23,6 +23,7 @@ class Service(KubeObject, frozen=True):
 class ReplicationControllerSpec(Struct, frozen=True):
     replicas: int | None = None
     selector: dict[str, str] | None = None
+    template: dict[str, Any] | None = None
 
 
 class ReplicationController(KubeObject, frozen=True):
@@ -114,6 +115,10 @@ class JobStatus(Struct, frozen=True):
 class Job(KubeObject, frozen=True):
     spec: JobSpec = JobSpec()
     status: JobStatus = JobStatus()
+
+
+Workload = Deployment | ReplicaSet | ReplicationController | StatefulSet | DaemonSet | Job
+"""What has a template of pods."""
 
 
 class PodDisruptionBudgetSpec(Struct, frozen=True):

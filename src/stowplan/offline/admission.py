@@ -23,7 +23,7 @@ from stowplan.objects.manifests import check
 from stowplan.objects.pod import Pod, PodSpec
 from stowplan.objects.storage import PersistentVolumeClaim, StorageClass
 from stowplan.objects.workloads import Namespace, PriorityClass, RuntimeClass
-from stowplan.offline.given import Given
+from stowplan.offline.input_objects import InputObject
 
 DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 
@@ -31,22 +31,22 @@ _SYSTEM_CLASSES = {"system-cluster-critical": 2_000_000_000, "system-node-critic
 """Every cluster has these, whether a dump shows them or not."""
 
 
-def admit(given: list[Given]) -> list[KubeObject]:
+def admit(entries: list[InputObject]) -> list[KubeObject]:
     """The objects as an API server would store them, and a Namespace for every pod."""
-    admission = _Admission(given)
-    objects = [admission.admit(entry) for entry in given]
+    admission = _Admission(entries)
+    objects = [admission.admit(entry) for entry in entries]
     return [*objects, *_missing_namespaces(objects)]
 
 
 class _Admission:
-    def __init__(self, given: list[Given]) -> None:
+    def __init__(self, entries: list[InputObject]) -> None:
         self._priorities = {
             name: PriorityClass(metadata=ObjectMeta(name=name), value=value)
             for name, value in _SYSTEM_CLASSES.items()
         }
         self._runtimes: dict[str, tuple[RuntimeClass, RuntimeScheduling]] = {}
         storage = []
-        for entry in given:
+        for entry in entries:
             match entry.obj:
                 case PriorityClass() as found:
                     self._priorities[found.name] = found
@@ -60,7 +60,7 @@ class _Admission:
         )
         """The newest that is marked as default; among equals the first by name."""
 
-    def admit(self, entry: Given) -> KubeObject:
+    def admit(self, entry: InputObject) -> KubeObject:
         obj = default_object(entry.obj, creating=False)
         if isinstance(obj, Pod):
             return self._pod(entry, obj)
@@ -74,7 +74,7 @@ class _Admission:
         spec = replace(claim.spec, storage_class_name=self._storage.name)
         return replace(claim, spec=spec)
 
-    def _pod(self, entry: Given, pod: Pod) -> Pod:
+    def _pod(self, entry: InputObject, pod: Pod) -> Pod:
         spec = pod.spec
         if entry.is_new:
             spec = default_spec(spec)
@@ -85,7 +85,7 @@ class _Admission:
             spec = self._with_priority(entry, spec)
         return pod if spec is pod.spec else replace(pod, spec=spec)
 
-    def _with_priority(self, entry: Given, spec: PodSpec) -> PodSpec:
+    def _with_priority(self, entry: InputObject, spec: PodSpec) -> PodSpec:
         chosen: PriorityClass | None
         if spec.priority_class_name:
             chosen = self._priorities.get(spec.priority_class_name)
@@ -105,7 +105,7 @@ class _Admission:
             preemption_policy=policy,
         )
 
-    def _with_runtime_class(self, entry: Given, spec: PodSpec) -> PodSpec:
+    def _with_runtime_class(self, entry: InputObject, spec: PodSpec) -> PodSpec:
         """Its overhead, unless the pod states one, and where it may run."""
         name = spec.runtime_class_name
         if not name:
@@ -130,7 +130,7 @@ RuntimeScheduling = PodSpec
 """`scheduling` of a RuntimeClass has a node selector and tolerations, as a pod's spec has."""
 
 
-def _scheduling_of(entry: Given) -> RuntimeScheduling:
+def _scheduling_of(entry: InputObject) -> RuntimeScheduling:
     scheduling: Any = entry.data.get("scheduling") or {}
     place = entry.place("scheduling").removesuffix(": scheduling")
     return check(scheduling, RuntimeScheduling, place, below="scheduling")

@@ -2,25 +2,53 @@
 
 A manifest holds a Deployment and no pods; a dump of a running cluster holds the Deployment, its
 ReplicaSets and their pods.  So a workload is counted first, through owner references, and only
-what is missing of it is made (`objects.expand` does the making).  Called by `stowplan.offline`.
+what is missing of it is made, of what `objects.workload_pods` says.  Names look like an API
+server's but depend on nothing but the input, so the same manifest gives the same pods.  Called by
+`stowplan.offline`.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import count, islice
 from typing import Any
 
 from msgspec.structs import replace
 
+from stowplan.apiserver.bodies import with_job_selector
+from stowplan.apiserver.defaults import default_object
+from stowplan.errors import InputError
 from stowplan.objects.base import KubeObject, OwnerReference
-from stowplan.objects.expand import expand_workload
+from stowplan.objects.daemons import node_of, pin_to_node, suits
 from stowplan.objects.labels import compile_selector
 from stowplan.objects.manifests import check, decode, describe
+from stowplan.objects.names import LETTERS, letters
 from stowplan.objects.node import Node
-from stowplan.objects.node_selector import METADATA_NAME
-from stowplan.objects.pod import Pod
+from stowplan.objects.pod import ENDED_PHASES, Pod
 from stowplan.objects.storage import PersistentVolumeClaim
+from stowplan.objects.workload_pods import (
+    HASH_LABEL,
+    Data,
+    count_succeeded,
+    daemon_pod,
+    free_indexes,
+    has_ended,
+    is_active,
+    is_indexed,
+    job_pod,
+    job_pods_wanted,
+    ordinals_of,
+    pod_from,
+    replica_set_of,
+    replicas_of,
+    revision_of,
+    stateful_claims,
+    stateful_pod,
+    stateful_revision,
+    template_hash,
+)
 from stowplan.objects.workloads import (
     DaemonSet,
     Deployment,
@@ -28,26 +56,27 @@ from stowplan.objects.workloads import (
     ReplicaSet,
     ReplicationController,
     StatefulSet,
+    Workload,
 )
-from stowplan.offline.given import Given, with_uid
+from stowplan.offline.input_objects import InputObject, stable_uid, with_uid
 
-REVISION = "deployment.kubernetes.io/revision"
-TEMPLATE_HASH = "pod-template-hash"
-COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
+PODS_MAX = 1_000_000
+"""Of one workload: more is a mistake of typing."""
 
-_FINISHED = frozenset({"Succeeded", "Failed"})
+_SUFFIX_LENGTH = 5
+_SUFFIXES: int = len(LETTERS) ** _SUFFIX_LENGTH
+_STEP = 5_077_153
+"""Coprime to 27: stepping by it visits every suffix once before one comes again."""
 
 Owner = tuple[str, str, str]
 """Kind, namespace and name."""
 
-Keep = Callable[[Pod], bool]
 
-
-def with_missing(given: list[Given]) -> list[Given]:
+def with_missing(entries: list[InputObject]) -> list[InputObject]:
     """The same objects, and after each workload what its controller would make now."""
-    controllers = _Controllers(given)
+    controllers = _Controllers(entries)
     complete = []
-    for entry in given:
+    for entry in entries:
         complete.append(entry)
         if entry.obj.metadata.deletion_timestamp is None:
             complete.extend(controllers.make(entry))
@@ -55,8 +84,8 @@ def with_missing(given: list[Given]) -> list[Given]:
 
 
 class _Controllers:
-    def __init__(self, given: list[Given]) -> None:
-        objects = [entry.obj for entry in given]
+    def __init__(self, entries: list[InputObject]) -> None:
+        objects = [entry.obj for entry in entries]
         self._nodes = [obj for obj in objects if isinstance(obj, Node)]
         self._pods: dict[Owner, list[Pod]] = defaultdict(list)
         self._replica_sets: dict[Owner, list[ReplicaSet]] = defaultdict(list)
@@ -75,19 +104,24 @@ class _Controllers:
             if isinstance(obj, Deployment):
                 self._plan(obj)
 
-    def make(self, entry: Given) -> Iterator[Given]:
+    def make(self, entry: InputObject) -> Iterator[InputObject]:
+        if isinstance(entry.obj, Workload):
+            _refuse_counts(entry, entry.obj)
         match entry.obj:
             case Deployment() as deployment:
                 yield from self._of_deployment(entry, deployment)
-            case ReplicaSet() | ReplicationController() as replicated:
-                yield from self._of_replicas(entry, replicated)
-            case StatefulSet():
-                yield from self._made(entry, entry.data, lambda pod: True)
-            case DaemonSet():
-                served = {_node_of(pod) for pod in self._active(_identity(entry.obj))}
-                yield from self._made(entry, entry.data, lambda pod: _node_of(pod) not in served)
-            case Job() as job:
-                yield from self._of_job(entry, job)
+            case ReplicaSet() | ReplicationController() as owner:
+                wanted = replicas_of(owner) + self._more.get(owner.key, 0)
+                if owner.key in self._more:
+                    # As its Deployment would have scaled it.
+                    entry.obj = replace(owner, spec=replace(owner.spec, replicas=wanted))
+                yield from self._replicas(entry, owner, wanted - len(self._active(owner)))
+            case StatefulSet() as owner:
+                yield from self._of_stateful_set(entry, owner)
+            case DaemonSet() as owner:
+                yield from self._of_daemon_set(entry, owner)
+            case Job():
+                yield from self._of_job(entry)
             case Pod() as pod:
                 yield from self._claims_of(entry, pod)
             case _:
@@ -100,62 +134,91 @@ class _Controllers:
         owned = self._replica_sets.get(_identity(deployment))
         missing = self._missing_of(deployment)
         if owned and missing > 0:
-            newest = max(owned, key=_revision)
+            newest = max(
+                owned, key=lambda rs: (revision_of(rs), rs.metadata.creation_timestamp or "")
+            )
             self._more[newest.key] = self._more.get(newest.key, 0) + missing
 
     def _missing_of(self, deployment: Deployment) -> int:
         owned = self._replica_sets.get(_identity(deployment), ())
-        promised = sum(max(_replicas(rs), len(self._active(_identity(rs)))) for rs in owned)
+        promised = sum(max(replicas_of(rs), len(self._active(rs))) for rs in owned)
         selector = compile_selector(deployment.spec.selector)
         strays = sum(
-            _is_active(pod) and selector.matches(pod.metadata.labels or {})
+            is_active(pod) and selector.matches(pod.metadata.labels or {})
             for pod in self._strays.get(deployment.key, ())
         )
-        return _replicas(deployment) - promised - strays
+        return replicas_of(deployment) - promised - strays
 
-    def _of_deployment(self, entry: Given, deployment: Deployment) -> Iterator[Given]:
-        if self._replica_sets.get(_identity(deployment)):
-            return
+    def _of_deployment(self, entry: InputObject, deployment: Deployment) -> Iterator[InputObject]:
         missing = self._missing_of(deployment)
-        if missing > 0:
-            yield from self._made(entry, entry.data, _at_most(missing))
+        stray = next(iter(self._strays.get(deployment.key, ())), None)
+        if self._replica_sets.get(_identity(deployment)) or (missing <= 0 and stray is None):
+            return
+        _require_template(entry, deployment)
+        digest = "" if stray is None else (stray.metadata.labels or {})[HASH_LABEL]
+        made = _made(entry, replica_set_of(deployment, replicas_of(deployment), digest=digest))
+        if stray is not None:
+            # The set that the pods are of, which the input does not show.
+            made.obj = _with_uid_of_owner(made.obj, stray)
+        yield made
+        assert isinstance(made.obj, ReplicaSet)
+        yield from self._replicas(entry, made.obj, missing)
 
-    def _of_replicas(
-        self, entry: Given, replicated: ReplicaSet | ReplicationController
-    ) -> Iterator[Given]:
-        wanted = _replicas(replicated) + self._more.get(replicated.key, 0)
-        missing = wanted - len(self._active(_identity(replicated)))
+    def _replicas(
+        self, entry: InputObject, owner: ReplicaSet | ReplicationController, missing: int
+    ) -> Iterator[InputObject]:
         if missing > 0:
-            data = _with_spec(entry.data, replicas=wanted)
-            yield from self._made(entry, data, _at_most(missing))
+            _require_template(entry, owner)
+            yield from self._alike(entry, owner, pod_from(owner), missing)
 
-    def _of_job(self, entry: Given, job: Job) -> Iterator[Given]:
+    def _of_stateful_set(self, entry: InputObject, owner: StatefulSet) -> Iterator[InputObject]:
+        _require_template(entry, owner)
+        for index, template in enumerate(owner.spec.volume_claim_templates or ()):
+            if not template.name:
+                field = f"spec.volumeClaimTemplates[{index}].metadata.name"
+                raise InputError("the claim has no name", where=entry.place(field))
+        revision = stateful_revision(owner)
+        for ordinal in ordinals_of(owner):
+            if f"{owner.namespace}/{owner.name}-{ordinal}" in self._keys:
+                continue
+            for body in stateful_claims(owner, ordinal):
+                claim = _made(entry, body)
+                if claim.obj.key not in self._claims:
+                    yield claim
+            yield from self._with_claims(_made(entry, stateful_pod(owner, ordinal, revision)))
+
+    def _of_daemon_set(self, entry: InputObject, owner: DaemonSet) -> Iterator[InputObject]:
+        _require_template(entry, owner)
+        body = daemon_pod(owner, template_hash(owner.spec.template))
+        suits_node = suits(body)
+        have_it = {node_of(pod) for pod in self._active(owner)}
+        for index, node in enumerate(self._nodes):
+            if node.name not in have_it and suits_node(node, False):
+                pinned = {**body, "spec": pin_to_node(body["spec"], node.name)}
+                yield from self._alike(entry, owner, pinned, 1, index)
+
+    def _of_job(self, entry: InputObject) -> Iterator[InputObject]:
+        # As an API server would have it: how many, and labels of its own.
+        job = decode(with_job_selector(entry.data, entry.obj.uid), entry.where)
+        assert isinstance(job, Job)
+        job = default_object(with_uid(job), creating=False)
+        assert isinstance(job, Job)
+        _require_template(entry, job)
         pods = self._pods.get(_identity(job), [])
-        done = [pod for pod in pods if pod.status.phase == "Succeeded"]
-        active = [pod for pod in pods if _is_active(pod)]
-        reported = (entry.data.get("status") or {}).get("succeeded")
-        succeeded = max(len(done), reported if isinstance(reported, int) else 0)
-        parallelism, completions = job.spec.parallelism, job.spec.completions
-        if parallelism is None and completions is None:
-            completions = 1
-        wanted = 1 if parallelism is None else parallelism
-        data = entry.data
-        if completions is not None:
-            wanted = min(wanted, completions - succeeded)
-            if job.spec.completion_mode == "Indexed":
-                data = _with_spec(data, parallelism=completions)
-        elif succeeded:
-            # Pods that share a work queue: once one has succeeded, no new ones are started.
-            wanted = 0
-        taken = {_completion_index(pod) for pod in (*done, *active)} - {None}
-        few = _at_most(wanted - len(active))
-        yield from self._made(
-            entry, data, lambda pod: _completion_index(pod) not in taken and few(pod)
-        )
+        active = len(self._active(job))
+        succeeded = count_succeeded(job, pods)
+        missing = job_pods_wanted(job, active=active, succeeded=succeeded) - active
+        if job.spec.suspend or has_ended(job) or missing <= 0:
+            return
+        if not is_indexed(job):
+            yield from self._alike(entry, job, job_pod(job, None), missing)
+            return
+        for index in free_indexes(job, pods)[:missing]:
+            yield from self._alike(entry, job, job_pod(job, index), 1, index)
 
-    def _claims_of(self, entry: Given, pod: Pod) -> Iterator[Given]:
+    def _claims_of(self, entry: InputObject, pod: Pod) -> Iterator[InputObject]:
         """Claims of generic ephemeral volumes: one per volume, owned by the pod."""
-        is_pending = not pod.spec.node_name and pod.status.phase not in _FINISHED
+        is_pending = not pod.spec.node_name and pod.status.phase not in ENDED_PHASES
         for index, volume in enumerate(pod.spec.volumes or ()):
             template = volume.ephemeral and volume.ephemeral.volume_claim_template
             if not template:
@@ -173,34 +236,42 @@ class _Controllers:
             claim = replace(
                 claim, api_version="v1", kind="PersistentVolumeClaim", metadata=metadata
             )
-            yield Given(entry.where, template, with_uid(claim), is_new=True, made_by=entry.made_by)
+            yield InputObject(
+                entry.where, template, with_uid(claim), is_new=True, made_by=entry.made_by
+            )
 
     # -- making -----------------------------------------------------------------------------
 
-    def _made(self, entry: Given, data: dict[str, Any], wanted: Keep) -> Iterator[Given]:
-        """What is made of a workload, without pods that are there already or not wanted."""
-        made_by = describe(entry.data)
-        claims: list[Given] = []
-        for made in expand_workload(data, self._nodes, where=entry.where):
-            obj = decode(made, entry.where)
-            assert obj is not None, "schedulers read whatever controllers make"
-            given = Given(entry.where, made, obj, is_new=True, made_by=made_by)
-            if isinstance(obj, PersistentVolumeClaim):
-                claims.append(given)
-            elif not isinstance(obj, Pod):
-                yield given
-            else:
-                if obj.key not in self._keys and wanted(obj):
-                    yield from (claim for claim in claims if claim.obj.key not in self._claims)
-                    # It would be made now, however old its workload is.
-                    metadata = replace(obj.metadata, creation_timestamp=None)
-                    given.obj = replace(obj, metadata=metadata)
-                    yield given
-                    yield from self._claims_of(given, obj)
-                claims = []
+    def _alike(
+        self, entry: InputObject, owner: Workload, body: Data, number: int, start: int = 0
+    ) -> Iterator[InputObject]:
+        """So many pods that differ in nothing but their names."""
+        names = self._names(owner, body["metadata"]["generateName"], start)
+        first = _made(entry, body, next(names))
+        yield from self._with_claims(first)
+        for name in islice(names, number - 1):
+            data = {**first.data, "metadata": {**first.data["metadata"], "name": name}}
+            metadata = replace(first.obj.metadata, name=name, uid="")
+            pod = with_uid(replace(first.obj, metadata=metadata))
+            yield from self._with_claims(dataclasses.replace(first, data=data, obj=pod))
 
-    def _active(self, owner: Owner) -> list[Pod]:
-        return [pod for pod in self._pods.get(owner, ()) if _is_active(pod)]
+    def _names(self, owner: Workload, prefix: str, start: int) -> Iterator[str]:
+        """That no pod has yet."""
+        seed = stable_uid("suffix", type(owner).__name__, owner.namespace, owner.name)
+        first = int(seed[:8], 16)
+        for index in count(start):
+            name = prefix + letters((first + index * _STEP) % _SUFFIXES, _SUFFIX_LENGTH)
+            if f"{owner.namespace}/{name}" not in self._keys:
+                yield name
+
+    def _with_claims(self, made: InputObject) -> Iterator[InputObject]:
+        assert isinstance(made.obj, Pod)
+        self._keys.add(made.obj.key)
+        yield made
+        yield from self._claims_of(made, made.obj)
+
+    def _active(self, owner: KubeObject) -> list[Pod]:
+        return [pod for pod in self._pods.get(_identity(owner), ()) if is_active(pod)]
 
 
 def _strays(objects: Iterable[KubeObject], pods: Mapping[Owner, list[Pod]]) -> dict[str, list[Pod]]:
@@ -212,15 +283,16 @@ def _strays(objects: Iterable[KubeObject], pods: Mapping[Owner, list[Pod]]) -> d
         if kind != "ReplicaSet" or owner in known:
             continue
         for pod in owned:
-            suffix = f"-{(pod.metadata.labels or {}).get(TEMPLATE_HASH)}"
+            suffix = f"-{(pod.metadata.labels or {}).get(HASH_LABEL)}"
             if name.endswith(suffix):
                 strays[f"{namespace}/{name.removesuffix(suffix)}"].append(pod)
     return strays
 
 
-def _is_active(pod: Pod) -> bool:
-    """As ReplicaSets and Jobs count: an ended or ending pod is to be replaced."""
-    return pod.status.phase not in _FINISHED and pod.metadata.deletion_timestamp is None
+def _with_uid_of_owner(obj: KubeObject, child: Pod) -> KubeObject:
+    owner = child.metadata.controller()
+    uid = owner.uid if owner is not None else ""
+    return replace(obj, metadata=replace(obj.metadata, uid=uid or obj.metadata.uid))
 
 
 def _identity(obj: KubeObject) -> Owner:
@@ -232,38 +304,27 @@ def _owners(obj: KubeObject) -> list[Owner]:
     return [(owner.kind, obj.namespace, owner.name) for owner in references]
 
 
-def _replicas(workload: Deployment | ReplicaSet | ReplicationController) -> int:
-    return 1 if workload.spec.replicas is None else workload.spec.replicas
+def _made(entry: InputObject, body: Data, name: str = "") -> InputObject:
+    """The object that an API server would make of this body."""
+    metadata = {**body["metadata"], "namespace": entry.obj.namespace}
+    if name:
+        metadata["name"] = name
+    data = {**body, "metadata": metadata}
+    obj = decode(data, entry.where)
+    assert obj is not None, "schedulers read whatever controllers make"
+    return InputObject(entry.where, data, with_uid(obj), is_new=True, made_by=describe(entry.data))
 
 
-def _revision(replica_set: ReplicaSet) -> tuple[int, str]:
-    text = (replica_set.metadata.annotations or {}).get(REVISION, "")
-    revision = int(text) if text.isascii() and text.isdigit() else 0
-    return revision, replica_set.metadata.creation_timestamp or ""
+def _refuse_counts(entry: InputObject, workload: Workload) -> None:
+    for field in ("replicas", "ordinals.start", "parallelism", "completions"):
+        number: Any = workload.spec
+        for name in field.split("."):
+            number = getattr(number, name, None)
+        if number is not None and not 0 <= number <= PODS_MAX:
+            problem = f"{number} must be from 0 to {PODS_MAX}"
+            raise InputError(problem, where=entry.place(f"spec.{field}"))
 
 
-def _node_of(pod: Pod) -> str:
-    """The node a daemon runs on, or is meant for."""
-    if pod.spec.node_name or pod.spec.affinity is None:
-        return pod.spec.node_name
-    node_affinity = pod.spec.affinity.node_affinity
-    required = node_affinity.required if node_affinity is not None else None
-    for term in (required.node_selector_terms if required is not None else None) or ():
-        for field in term.match_fields or ():
-            if field.key == METADATA_NAME and field.values:
-                return field.values[0]
-    return ""
-
-
-def _completion_index(pod: Pod) -> str | None:
-    return (pod.metadata.annotations or {}).get(COMPLETION_INDEX)
-
-
-def _at_most(count: int) -> Keep:
-    """True for the first `count` pods asked about."""
-    left = iter(range(count))
-    return lambda pod: next(left, None) is not None
-
-
-def _with_spec(data: dict[str, Any], **fields: Any) -> dict[str, Any]:
-    return {**data, "spec": {**(data.get("spec") or {}), **fields}}
+def _require_template(entry: InputObject, workload: Workload) -> None:
+    if workload.spec.template is None:
+        raise InputError("there is no pod template", where=entry.place("spec.template"))

@@ -1,4 +1,4 @@
-"""The plugins that come with the scheduler, one module each, named as upstream names them.
+"""The plugins that come with the scheduler, a module or folder each, named as upstream names them.
 
 `IN_TREE` is the registry: `core` makes a profile's plugins from it by name.  Plugins know the
 framework and nothing of each other; what several need is in `_shared`.
@@ -6,9 +6,9 @@ framework and nothing of each other; what several need is in `_shared`.
 
 from __future__ import annotations
 
-from stowplan.plugins._shared.victims import Candidate
 from stowplan.plugins.default_binder import DefaultBinder
 from stowplan.plugins.default_preemption import DefaultPreemption
+from stowplan.plugins.default_preemption.victims import Candidate
 from stowplan.plugins.dynamic_resources import DynamicResources
 from stowplan.plugins.image_locality import ImageLocality
 from stowplan.plugins.inter_pod_affinity import InterPodAffinity

@@ -15,7 +15,8 @@ from stowplan.framework.cycle import Cycle
 from stowplan.framework.events import EventRegistration
 from stowplan.framework.handle import Handle
 from stowplan.framework.plugin import PostFilterResult
-from stowplan.framework.status import SKIP, Status, error, unresolvable, unschedulable
+from stowplan.framework.reads import Reads
+from stowplan.framework.status import SKIP_ALWAYS, Status, error, unresolvable, unschedulable
 from stowplan.state.node_info import NodeInfo
 from stowplan.state.pod_info import PodInfo
 
@@ -26,6 +27,7 @@ NOT_SUPPORTED = "pod has resource claims, which Stowplan does not allocate yet"
 
 class DynamicResources:
     name = "DynamicResources"
+    reads = Reads.CLUSTER
 
     def __init__(self, args: Any, handle: Handle) -> None:
         pass
@@ -43,12 +45,9 @@ class DynamicResources:
 
     def pre_filter(self, cycle: Cycle, pod: PodInfo) -> Status | None:
         if not pod.kind.spec.resource_claims:
-            return SKIP
+            return SKIP_ALWAYS
         cycle.data[self.name] = True
         return unresolvable(NOT_SUPPORTED)
-
-    def skips_steadily(self, pod: PodInfo) -> bool:
-        return True
 
     def filter_node(self, cycle: Cycle, pod: PodInfo, node: NodeInfo) -> Status | None:
         raise AssertionError("PreFilter either skips this filter or ends the attempt")

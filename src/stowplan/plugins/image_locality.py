@@ -15,12 +15,12 @@ import numpy as np
 
 from stowplan.framework.cycle import Cycle
 from stowplan.framework.handle import Handle
+from stowplan.framework.reads import Reads
 from stowplan.framework.status import MAX_NODE_SCORE, Rows, ShortScores
-from stowplan.objects.pod import Pod
 from stowplan.plugins._shared.rows import all_zero
 from stowplan.state.node_info import NodeInfo
 from stowplan.state.node_table import NodeTable
-from stowplan.state.pod_info import PodInfo
+from stowplan.state.pod_info import PodInfo, PodKind, fact
 
 MIN_BYTES = 23 * 1024 * 1024
 MAX_BYTES_PER_CONTAINER = 1000 * 1024 * 1024
@@ -35,15 +35,14 @@ class _Wanted:
 
 class ImageLocality:
     name = "ImageLocality"
-    node_only = True
-    by_traits = True
+    reads = Reads.NODE
 
     def __init__(self, args: Any, handle: Handle) -> None:
         self._handle = handle
 
     def signature(self, pod: PodInfo) -> Hashable:
         """The number of nodes is read too, where any of the images is on a node."""
-        nodes, wanted = self._handle.nodes, _wanted(pod)
+        nodes, wanted = self._handle.nodes, _wanted(pod.kind)
         somewhere = any(nodes.image(name) is not None for name, _ in wanted.images)
         return wanted.images, wanted.max_bytes, nodes.node_count if somewhere else 0
 
@@ -51,7 +50,7 @@ class ImageLocality:
         states = node.image_states
         if not states:
             return 0
-        wanted = _wanted(pod)
+        wanted = _wanted(pod.kind)
         node_count = float(self._handle.nodes.node_count)
         found_bytes = 0
         for name, times in wanted.images:
@@ -64,7 +63,7 @@ class ImageLocality:
     def score_nodes(
         self, cycle: Cycle, pod: PodInfo, nodes: NodeTable, rows: Rows | slice
     ) -> ShortScores:
-        wanted = _wanted(pod)
+        wanted = _wanted(pod.kind)
         found_bytes = all_zero(nodes, rows)
         nowhere = True
         for name, times in wanted.images:
@@ -88,16 +87,9 @@ def normalized_name(image: str) -> str:
     return image if image.rfind(":") > image.rfind("/") else f"{image}:latest"
 
 
-def _wanted(pod: PodInfo) -> _Wanted:
-    kept = pod.kind.kept
-    found: _Wanted | None = kept.get(ImageLocality)
-    if found is None:
-        found = kept[ImageLocality] = _images_of(pod.pod)
-    return found
-
-
-def _images_of(pod: Pod) -> _Wanted:
-    spec = pod.spec
+@fact
+def _wanted(kind: PodKind) -> _Wanted:
+    spec = kind.spec
     containers = (*(spec.init_containers or ()), *(spec.containers or ()))
     volumes = (v.image.reference for v in spec.volumes or () if v.image is not None)
     names = Counter(normalized_name(n) for n in (*(c.image for c in containers), *volumes))

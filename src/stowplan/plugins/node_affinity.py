@@ -19,6 +19,7 @@ from stowplan.framework.cycle import Cycle
 from stowplan.framework.events import Action, EventRegistration, Hint, Resource, on
 from stowplan.framework.handle import Handle
 from stowplan.framework.plugin import PreFilterResult
+from stowplan.framework.reads import Reads
 from stowplan.framework.status import (
     SKIP,
     Rows,
@@ -36,12 +37,12 @@ from stowplan.objects.node_selector import (
     compile_node_selector,
     compile_preferred,
     metadata_name_values,
-    required_node_affinity,
 )
 from stowplan.objects.pod import NodeAffinity as Affinity
 from stowplan.objects.pod import Pod
 from stowplan.plugins._shared.node_selection import affinity_mask, selector_mask, term_mask
 from stowplan.plugins._shared.normalize import normalize
+from stowplan.plugins._shared.pod_kinds import PodKinds
 from stowplan.plugins._shared.rows import all_zero
 from stowplan.state.node_info import NodeInfo
 from stowplan.state.node_table import NodeTable
@@ -73,13 +74,14 @@ class _Wish:
 
 class NodeAffinity:
     name = "NodeAffinity"
-    node_only = True
-    by_traits = True
+    reads = Reads.NODE
 
     def __init__(self, args: Args | None, handle: Handle) -> None:
         added = args.added_affinity if args is not None else None
+        self._kept = handle.kept
         self._added_required = _added_required(added)
         self._added_preferred = _added_preferred(added)
+        self._kinds = PodKinds()
 
     def signature(self, pod: PodInfo) -> bytes:
         return self._wish(pod).signature
@@ -139,15 +141,14 @@ class NodeAffinity:
     def _accepts(self, pod: Pod, node: Node) -> bool:
         labels, name = node.metadata.labels or {}, node.metadata.name
         added = self._added_required
-        return (added is None or added.matches(labels, name)) and required_node_affinity(
-            pod
-        ).matches(labels, name)
+        required = self._kinds.of(pod).required_node_affinity
+        return (added is None or added.matches(labels, name)) and required.matches(labels, name)
 
     def _wish(self, pod: PodInfo) -> _Wish:
-        kept = pod.kind.kept
-        wish: _Wish | None = kept.get(self)
+        kept = self._kept[pod.kind.ref]
+        wish: _Wish | None = kept.get(self.name)
         if wish is None:
-            wish = kept[self] = self._parse(pod.kind)
+            wish = kept[self.name] = self._parse(pod.kind)
         return wish
 
     def _parse(self, kind: PodKind) -> _Wish:

@@ -15,13 +15,14 @@ import numpy as np
 from stowplan.framework.cycle import Cycle
 from stowplan.framework.events import Action, EventRegistration, Hint, Resource, on
 from stowplan.framework.handle import Handle
+from stowplan.framework.reads import Reads
 from stowplan.framework.status import SKIP, Rows, Status, Verdict, unresolvable, verdict_of
 from stowplan.objects.node import Node
 from stowplan.objects.pod import Pod
 from stowplan.plugins._shared.rows import spread
 from stowplan.state.node_info import NodeInfo
 from stowplan.state.node_table import NodeTable
-from stowplan.state.pod_info import PodInfo
+from stowplan.state.pod_info import PodInfo, PodKind, fact
 
 FEATURES_MISSING = "node(s) didn't match Pod's required features"
 
@@ -33,19 +34,14 @@ _STATUS = unresolvable(FEATURES_MISSING)
 
 class NodeDeclaredFeatures:
     name = "NodeDeclaredFeatures"
-    node_only = True
-    by_traits = True
+    reads = Reads.NODE
 
     def __init__(self, args: Any, handle: Handle) -> None:
         pass
 
     def signature(self, pod: PodInfo) -> frozenset[str]:
         """The features the pod needs: all that is read of it."""
-        kept = pod.kind.kept
-        required: frozenset[str] | None = kept.get(NodeDeclaredFeatures)
-        if required is None:
-            required = kept[NodeDeclaredFeatures] = required_features(pod.pod)
-        return required
+        return _required_features(pod.kind)
 
     def pre_filter(self, cycle: Cycle, pod: PodInfo) -> Status | None:
         return None if self.signature(pod) else SKIP
@@ -79,6 +75,11 @@ def required_features(pod: Pod) -> frozenset[str]:
     if spec.host_network and spec.host_users is False:
         required.add(USER_NAMESPACES_HOST_NETWORK)
     return frozenset(required)
+
+
+@fact
+def _required_features(kind: PodKind) -> frozenset[str]:
+    return required_features(kind.pod)
 
 
 def _after_node_change(pod: Pod, old: Node | None, new: Node) -> Hint:

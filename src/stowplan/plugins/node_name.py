@@ -13,6 +13,7 @@ import numpy as np
 from stowplan.framework.cycle import Cycle
 from stowplan.framework.events import Action, EventRegistration, Resource, on
 from stowplan.framework.handle import Handle
+from stowplan.framework.reads import Reads
 from stowplan.framework.status import Rows, Status, Verdict, unresolvable, verdict_of
 from stowplan.plugins._shared.rows import all_passed
 from stowplan.state.node_info import NodeInfo
@@ -26,8 +27,7 @@ _STATUS = unresolvable(OTHER_NODE)
 
 class NodeName:
     name = "NodeName"
-    node_only = True
-    by_traits = True
+    reads = Reads.NODE
 
     def __init__(self, args: Any, handle: Handle) -> None:
         pass

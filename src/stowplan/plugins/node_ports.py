@@ -13,6 +13,7 @@ import numpy as np
 from stowplan.framework.cycle import Cycle
 from stowplan.framework.events import Action, EventRegistration, Hint, Resource, on
 from stowplan.framework.handle import Handle
+from stowplan.framework.reads import Reads
 from stowplan.framework.status import SKIP, Rows, Status, Verdict, unschedulable, verdict_of
 from stowplan.objects.pod import Pod
 from stowplan.plugins._shared.rows import all_passed
@@ -27,8 +28,7 @@ _STATUS = unschedulable(PORT_TAKEN)
 
 class NodePorts:
     name = "NodePorts"
-    sums_only = True
-    by_traits = True
+    reads = Reads.SUMS
 
     def __init__(self, args: Any, handle: Handle) -> None:
         pass
@@ -45,7 +45,7 @@ class NodePorts:
     def filter_nodes(
         self, cycle: Cycle, pod: PodInfo, nodes: NodeTable, rows: Rows | slice
     ) -> Verdict:
-        columns = [nodes.port_used(*port) for port in pod.kind.host_ports]
+        columns = [nodes.port_used(*port) for port in set(pod.kind.host_ports)]
         taken = [column[rows] for column in columns if column is not None]
         if not taken:
             return all_passed((PORT_TAKEN,), nodes, rows)

@@ -16,20 +16,20 @@ import numpy as np
 
 from stowplan.framework.cycle import Cycle
 from stowplan.framework.handle import Handle
+from stowplan.framework.reads import Reads
 from stowplan.framework.status import MAX_NODE_SCORE, SKIP, NodeMask, Rows, ShortScores, Status
 from stowplan.objects.resources import CPU, EPHEMERAL_STORAGE, MEMORY, is_scalar
-from stowplan.plugins._shared.room import Floats, Room, Rooms, rooms_of
+from stowplan.plugins._shared.room import Floats, Room, Rooms
 from stowplan.plugins._shared.rows import row_count
 from stowplan.state.node_info import NodeInfo
 from stowplan.state.node_table import NodeTable
 from stowplan.state.pod_info import PodInfo, PodKind
+from stowplan.state.row_follower import FEW, RowFollower
 
 _NATIVE = (CPU, MEMORY, EPHEMERAL_STORAGE)
 _SHIFT = MAX_NODE_SCORE * 3 // 2
 """Upstream's score, 50 + (50 + after - before) / 2, is (150 + after - before) / 2: the difference
 is never below -50."""
-_ONE_BY_ONE_MAX = 8
-"""Up to so many changed rows are looked at singly: cheaper than short arrays."""
 
 Wanted = tuple[tuple[str, int], ...]
 """(resource, amount)"""
@@ -56,13 +56,14 @@ class Args(Protocol):
 
 class NodeResourcesBalancedAllocation:
     name = "NodeResourcesBalancedAllocation"
-    sums_only = True
+    reads = Reads.SUMS | Reads.SIZE
 
     def __init__(self, args: Args | None, handle: Handle) -> None:
         given = tuple(spec.name for spec in args.resources) if args is not None else ()
         names = given or (CPU, MEMORY)
         self._resources = tuple(name for name in names if name in _NATIVE or is_scalar(name))
-        self._rooms = rooms_of(handle.nodes)
+        self._kept = handle.kept
+        self._rooms = handle.shared(Rooms)
         self._before: dict[tuple[str, ...], _Before] = {}
 
     def signature(self, pod: PodInfo) -> Hashable:
@@ -72,27 +73,28 @@ class NodeResourcesBalancedAllocation:
         return self._ask(pod).pre_score
 
     def score_node(self, cycle: Cycle, pod: PodInfo, node: NodeInfo) -> int:
-        ask: _Ask = pod.kind.kept.get(self) or self._ask(pod)
+        ask: _Ask = cycle.kept.get(self.name) or self._ask(pod)
         before, after = _balances(node, ask.wanted)
         return (_SHIFT + after - before) // 2
 
     def score_nodes(
         self, cycle: Cycle, pod: PodInfo, nodes: NodeTable, rows: Rows | slice
     ) -> ShortScores:
-        ask = self._ask(pod)
+        ask: _Ask = cycle.kept.get(self.name) or self._ask(pod)
         before = self._before.get(ask.names)
         if before is None:
             before = self._before[ask.names] = _Before(ask.names)
+        self._rooms.catch_up()
         scores = _balance_many(self._rooms, nodes, ask.wanted, rows)
         scores += before.up_to_date(self._rooms, nodes)[rows]
         scores >>= 1
         return scores
 
     def _ask(self, pod: PodInfo) -> _Ask:
-        kept = pod.kind.kept
-        ask: _Ask | None = kept.get(self)
+        kept = self._kept[pod.kind.ref]
+        ask: _Ask | None = kept.get(self.name)
         if ask is None:
-            ask = kept[self] = _Ask(self._wanted_by(pod.kind))
+            ask = kept[self.name] = _Ask(self._wanted_by(pod.kind))
         return ask
 
     def _wanted_by(self, kind: PodKind) -> Wanted:
@@ -110,31 +112,26 @@ class NodeResourcesBalancedAllocation:
 class _Before:
     """150 less the balance of each node as it stands, by one choice of resources."""
 
-    __slots__ = ("_column", "_column_at", "_names", "_seen")
+    __slots__ = ("_column", "_column_at", "_follower", "_names")
 
     def __init__(self, names: tuple[str, ...]) -> None:
         self._names = names
         self._column: ShortScores = np.zeros(0, np.int32)
         self._column_at = self._column.data
-        self._seen = -1
+        self._follower = RowFollower()
 
     def up_to_date(self, rooms: Rooms, nodes: NodeTable) -> ShortScores:
-        column = self._column
-        if self._seen == nodes.version and len(column) == nodes.size:
-            return column
-        few = nodes.few_rows_newer_than(self._seen, _ONE_BY_ONE_MAX)
-        if few is None or len(column) != nodes.size:
+        changed = self._follower.changed(nodes, at_most=FEW)
+        if changed is None:
             every = slice(0, nodes.size)
             nothing = tuple((name, 0) for name in self._names)
-            column = self._column = _SHIFT - _balance_many(rooms, nodes, nothing, every)
-            self._column_at = column.data
-        else:
-            for row in few:
-                info = nodes.infos[row]
-                if info is not None:
-                    self._column_at[row] = _SHIFT - _balance(_shares_of(info, self._names))
-        self._seen = nodes.version
-        return column
+            self._column = _SHIFT - _balance_many(rooms, nodes, nothing, every)
+            self._column_at = self._column.data
+        for row in changed or ():
+            info = nodes.infos[row]
+            if info is not None:
+                self._column_at[row] = _SHIFT - _balance(_shares_of(info, self._names))
+        return self._column
 
 
 def _shares_of(node: NodeInfo, names: tuple[str, ...]) -> list[float]:

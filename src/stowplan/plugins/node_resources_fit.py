@@ -18,7 +18,9 @@ from stowplan.errors import ConfigError
 from stowplan.framework.cycle import Cycle
 from stowplan.framework.events import Action, EventRegistration, Hint, Resource, on
 from stowplan.framework.handle import Handle
+from stowplan.framework.reads import Reads
 from stowplan.framework.status import Code, Rows, Scores, Status, Verdict
+from stowplan.objects.devices import DeviceClass
 from stowplan.objects.node import Node
 from stowplan.objects.pod import Pod
 from stowplan.objects.resources import (
@@ -31,7 +33,8 @@ from stowplan.objects.resources import (
     is_scalar,
     pod_requests,
 )
-from stowplan.plugins._shared.room import rooms_of
+from stowplan.plugins._shared.device_classes import IMPLICIT_PREFIX, ResourceClasses
+from stowplan.plugins._shared.room import Rooms
 from stowplan.plugins._shared.rows import all_passed, row_count
 from stowplan.plugins._shared.scoring_strategies import (
     LeastAllocated,
@@ -82,10 +85,13 @@ class Args(Protocol):
 class _Ask:
     """What one kind of pod asks for, in the form Filter and Score need it."""
 
-    __slots__ = ("_statuses", "checked", "reasons", "scored", "signature")
+    __slots__ = ("_statuses", "checked", "devices", "reasons", "scored", "signature")
 
     def __init__(
-        self, checked: Mapping[str, int], scored: tuple[tuple[str, int, int], ...]
+        self,
+        checked: Mapping[str, int],
+        scored: tuple[tuple[str, int, int], ...],
+        devices: frozenset[str] = frozenset(),
     ) -> None:
         self.checked = tuple(
             [
@@ -97,7 +103,9 @@ class _Ask:
         self.scored = scored
         """(resource, amount, weight)"""
         self.reasons = _reasons(tuple(checked))
-        self.signature: Hashable = (self.checked, scored)
+        self.devices = devices
+        """Of the checked ones, those that can be had as devices where no device plugin has them."""
+        self.signature: Hashable = (self.checked, scored, devices)
         self._statuses: dict[int, Status] = {}
 
     def status(self, bits: int, *, final: bool) -> Status:
@@ -117,7 +125,7 @@ def _reasons(checked: tuple[str, ...]) -> tuple[str, ...]:
 
 class NodeResourcesFit:
     name = "NodeResourcesFit"
-    sums_only = True
+    reads = Reads.SUMS | Reads.SIZE
 
     def __init__(self, args: Args | None, handle: Handle) -> None:
         self._ignored = frozenset(args.ignored_resources if args is not None else ())
@@ -125,7 +133,9 @@ class NodeResourcesFit:
         strategy = args.scoring_strategy if args is not None else None
         self._strategy = _strategy(strategy)
         self._resources = _resources(strategy)
-        self._rooms = rooms_of(handle.nodes)
+        self._kept = handle.kept
+        self._rooms = handle.shared(Rooms)
+        self._resources_as_devices = ResourceClasses(handle.objects)
 
     def signature(self, pod: PodInfo) -> Hashable:
         return self._ask(pod).signature
@@ -134,13 +144,15 @@ class NodeResourcesFit:
         """Nothing to do: what the pod asks for is worked out where it is first needed."""
 
     def filter_node(self, cycle: Cycle, pod: PodInfo, node: NodeInfo) -> Status | None:
-        ask: _Ask = pod.kind.kept.get(self) or self._ask(pod)
+        ask: _Ask = cycle.kept.get(self.name) or self._ask(pod)
         has, requested = node.allocatable, node.requested
         bits = 1 if len(node.pods) >= has.get(PODS, 0) else 0
         final = False
         for name, amount, bit in ask.checked:
             total = has.get(name, 0)
             if amount > total - requested.get(name, 0):
+                if total <= 0 and name in ask.devices:
+                    continue
                 bits |= bit
                 final = final or amount > total
         return ask.status(bits, final=final) if bits else None
@@ -148,7 +160,9 @@ class NodeResourcesFit:
     def filter_nodes(
         self, cycle: Cycle, pod: PodInfo, nodes: NodeTable, rows: Rows | slice
     ) -> Verdict:
-        ask, of = self._ask(pod), self._rooms.of
+        ask: _Ask = cycle.kept.get(self.name) or self._ask(pod)
+        of = self._rooms.of
+        self._rooms.catch_up()
         tight = [
             (name, room, amount, bit)
             for name, amount, bit in (_ONE_POD, *ask.checked)
@@ -160,6 +174,8 @@ class NodeResourcesFit:
         why, final = np.zeros(count, np.uint32), np.zeros(count, np.bool_)
         for name, room, amount, bit in tight:
             short = room.free[rows] < amount
+            if name in ask.devices:
+                short &= nodes.allocatable(name)[rows] > 0
             if short.any():
                 why |= short * np.uint32(bit)
                 if amount > room.least_capacity and name != PODS:
@@ -170,7 +186,7 @@ class NodeResourcesFit:
         """Nor here."""
 
     def score_node(self, cycle: Cycle, pod: PodInfo, node: NodeInfo) -> int:
-        ask: _Ask = pod.kind.kept.get(self) or self._ask(pod)
+        ask: _Ask = cycle.kept.get(self.name) or self._ask(pod)
         strategy, has = self._strategy, node.allocatable
         total = weights = 0
         for name, amount, weight in ask.scored:
@@ -193,10 +209,10 @@ class NodeResourcesFit:
     def score_nodes(
         self, cycle: Cycle, pod: PodInfo, nodes: NodeTable, rows: Rows | slice
     ) -> Scores:
+        ask: _Ask = cycle.kept.get(self.name) or self._ask(pod)
         of = self._rooms.by_score
-        parts = [
-            (weight, amount, of(name).at(rows)) for name, amount, weight in self._ask(pod).scored
-        ]
+        self._rooms.catch_up()
+        parts = [(weight, amount, of(name).at(rows)) for name, amount, weight in ask.scored]
         return weigh_many(self._strategy, parts, row_count(nodes, rows))
 
     def events_to_register(self) -> Sequence[EventRegistration]:
@@ -205,12 +221,20 @@ class NodeResourcesFit:
         return (
             on(Resource.POD, freed, _after_pod_change, by_kind=True),
             on(Resource.NODE, grown, self._after_node_change, by_kind=True),
+            on(
+                Resource.DEVICE_CLASS,
+                Action.ADD | Action.UPDATE,
+                _after_class_change,
+                by_kind=True,
+            ),
         )
 
     def _after_node_change(self, pod: Pod, old: Node | None, new: Node) -> Hint:
         wanted = self._checked(pod_requests(pod, use_status=False))
         has = allocatable(new)
-        if has[PODS] < 1 or any(amount > has.get(name, 0) for name, amount in wanted.items()):
+        devices = self._resources_as_devices.by_resource
+        short = [name for name, amount in wanted.items() if amount > has.get(name, 0)]
+        if has[PODS] < 1 or any(has.get(name, 0) > 0 or name not in devices for name in short):
             return Hint.SKIP
         if old is None:
             return Hint.QUEUE
@@ -219,10 +243,12 @@ class NodeResourcesFit:
         return Hint.QUEUE if more else Hint.SKIP
 
     def _ask(self, pod: PodInfo) -> _Ask:
-        kept = pod.kind.kept
-        ask: _Ask | None = kept.get(self)
+        kept = self._kept[pod.kind.ref]
+        ask: _Ask | None = kept.get(self.name)
         if ask is None:
-            ask = kept[self] = _Ask(self._checked(pod.kind.requests), self._scored(pod.kind))
+            checked = self._checked(pod.kind.requests)
+            devices = frozenset(checked.keys() & self._resources_as_devices.by_resource.keys())
+            ask = kept[self.name] = _Ask(checked, self._scored(pod.kind), devices)
         return ask
 
     def _checked(self, requests: Mapping[str, int]) -> dict[str, int]:
@@ -274,6 +300,13 @@ def _resources(given: ScoringStrategy | None) -> tuple[tuple[str, int], ...]:
         for spec in given.resources
         if spec.name in _NATIVE or is_scalar(spec.name)
     )
+
+
+def _after_class_change(pod: Pod, old: DeviceClass | None, new: DeviceClass) -> Hint:
+    """The class may stand for what the pod lacks."""
+    names = {new.spec.extended_resource_name, IMPLICIT_PREFIX + new.metadata.name}
+    wanted = pod_requests(pod, use_status=False)
+    return Hint.QUEUE if any(wanted.get(name or "", 0) for name in names) else Hint.SKIP
 
 
 def _after_pod_change(pod: Pod, old: Pod, new: Pod | None) -> Hint:

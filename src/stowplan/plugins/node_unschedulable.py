@@ -11,6 +11,7 @@ from typing import Any
 from stowplan.framework.cycle import Cycle
 from stowplan.framework.events import Action, EventRegistration, Hint, Resource, on
 from stowplan.framework.handle import Handle
+from stowplan.framework.reads import Reads
 from stowplan.framework.status import Rows, Status, Verdict, unresolvable, verdict_of
 from stowplan.objects.node import Node, Taint
 from stowplan.objects.pod import Pod, Toleration
@@ -18,7 +19,7 @@ from stowplan.objects.taints import NO_SCHEDULE, tolerates
 from stowplan.plugins._shared.rows import all_passed
 from stowplan.state.node_info import NodeInfo
 from stowplan.state.node_table import NodeTable
-from stowplan.state.pod_info import PodInfo
+from stowplan.state.pod_info import PodInfo, PodKind, fact
 
 UNSCHEDULABLE = "node(s) were unschedulable"
 
@@ -28,19 +29,14 @@ _STATUS = unresolvable(UNSCHEDULABLE)
 
 class NodeUnschedulable:
     name = "NodeUnschedulable"
-    node_only = True
-    by_traits = True
+    reads = Reads.NODE
 
     def __init__(self, args: Any, handle: Handle) -> None:
         pass
 
     def signature(self, pod: PodInfo) -> bool:
         """Whether the pod tolerates the cordon: all that is read of it."""
-        kept = pod.kind.kept
-        tolerated: bool | None = kept.get(NodeUnschedulable)
-        if tolerated is None:
-            tolerated = kept[NodeUnschedulable] = _tolerates_cordon(pod.kind.tolerations)
-        return tolerated
+        return _is_unconcerned(pod.kind)
 
     def filter_node(self, cycle: Cycle, pod: PodInfo, node: NodeInfo) -> Status | None:
         cordoned = node.node is not None and node.node.spec.unschedulable
@@ -58,6 +54,11 @@ class NodeUnschedulable:
             on(Resource.NODE, Action.ADD | Action.UPDATE_NODE_TAINT, _after_node_change),
             on(Resource.POD, Action.UPDATE_POD_TOLERATION, _after_toleration_change),
         )
+
+
+@fact
+def _is_unconcerned(kind: PodKind) -> bool:
+    return _tolerates_cordon(kind.tolerations)
 
 
 def _tolerates_cordon(tolerations: Iterable[Toleration]) -> bool:

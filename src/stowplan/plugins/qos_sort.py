@@ -17,7 +17,7 @@ from stowplan.objects.pod import Pod, ResourceRequirements
 from stowplan.objects.quantity import parse_quantity
 from stowplan.objects.resources import CPU, MEMORY
 from stowplan.objects.times import parse_time
-from stowplan.state.pod_info import PodInfo
+from stowplan.state.pod_info import PodInfo, PodKind, fact
 
 
 class QOSClass(IntEnum):
@@ -35,11 +35,8 @@ class QOSSort:
         pass
 
     def sort_key(self, pod: PodInfo, timestamp_s: float) -> tuple[int, int, float, float]:
-        kept = pod.kind.kept
-        qos: QOSClass | None = kept.get(QOSSort)
-        if qos is None:
-            qos = kept[QOSSort] = qos_class(pod.pod)
         created = pod.pod.metadata.creation_timestamp
+        qos = _qos_class(pod.kind)
         return -pod.kind.priority, qos, parse_time(created) if created else 0.0, timestamp_s
 
 
@@ -59,6 +56,11 @@ def qos_class(pod: Pod) -> QOSClass:
     if not requests and not limits:
         return QOSClass.BEST_EFFORT
     return QOSClass.GUARANTEED if limited and requests == limits else QOSClass.BURSTABLE
+
+
+@fact
+def _qos_class(kind: PodKind) -> QOSClass:
+    return qos_class(kind.pod)
 
 
 _COUNTED = (CPU, MEMORY)

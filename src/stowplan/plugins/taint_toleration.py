@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from stowplan.framework.cycle import Cycle
 from stowplan.framework.events import Action, EventRegistration, Hint, Resource, on
 from stowplan.framework.handle import Handle
+from stowplan.framework.reads import Reads
 from stowplan.framework.status import Rows, Scores, Status, Verdict, unresolvable, verdict_of
 from stowplan.objects.node import Node, Taint
 from stowplan.objects.pod import Pod, Toleration
@@ -37,10 +38,10 @@ _KEPT_MAX = 128
 
 class TaintToleration:
     name = "TaintToleration"
-    node_only = True
-    by_traits = True
+    reads = Reads.NODE
 
     def __init__(self, args: Any, handle: Handle) -> None:
+        self._kept = handle.kept
         self._by_tolerations: dict[_Signature, _Answers] = {}
 
     def signature(self, pod: PodInfo) -> _Signature:
@@ -93,8 +94,8 @@ class TaintToleration:
         )
 
     def _answers(self, pod: PodInfo) -> _Answers:
-        kept = pod.kind.kept
-        found: _Answers | None = kept.get(self)
+        kept = self._kept[pod.kind.ref]
+        found: _Answers | None = kept.get(self.name)
         if found is None:
             tolerations = pod.kind.tolerations
             signature = frozenset((t.key, t.operator, t.value, t.effect) for t in tolerations)
@@ -103,7 +104,7 @@ class TaintToleration:
                 if len(self._by_tolerations) == _KEPT_MAX:
                     del self._by_tolerations[next(iter(self._by_tolerations))]
                 found = self._by_tolerations[signature] = _Answers(signature, tolerations)
-            kept[self] = found
+            kept[self.name] = found
         return found
 
 

@@ -8,7 +8,7 @@ whole cluster, so a second one fits nowhere until the first is gone.  Mirrors ku
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -17,7 +17,16 @@ import numpy as np
 from stowplan.framework.cycle import Cycle
 from stowplan.framework.events import Action, EventRegistration, Hint, Resource, on
 from stowplan.framework.handle import Handle
-from stowplan.framework.status import SKIP, Rows, Status, Verdict, unresolvable, unschedulable
+from stowplan.framework.reads import Reads
+from stowplan.framework.status import (
+    SKIP,
+    SKIP_ALWAYS,
+    Rows,
+    Status,
+    Verdict,
+    unresolvable,
+    unschedulable,
+)
 from stowplan.objects.pod import Pod, Volume
 from stowplan.objects.storage import PersistentVolumeClaim
 from stowplan.plugins._shared.rows import row_count
@@ -30,7 +39,7 @@ from stowplan.plugins._shared.volumes import (
 )
 from stowplan.state.node_info import NodeInfo
 from stowplan.state.node_table import NodeTable
-from stowplan.state.pod_info import PodInfo, PodKind
+from stowplan.state.pod_info import PodInfo, PodKind, fact
 from stowplan.state.pod_sorts import EVERY_POD, Place
 
 DISK_CONFLICT = "node(s) had no available disk"
@@ -41,20 +50,19 @@ CLAIM_IN_USE = (
 
 _ONCE_POD = "ReadWriteOncePod"
 _REASONS = (DISK_CONFLICT, CLAIM_IN_USE)
-_KEPT = "disks written into the pod"
 
 
-class Disk(NamedTuple):
-    """An inline disk: two of one sort and name clash unless both are read-only."""
-
-    sort: str
-    name: tuple[str, ...]
-    monitors: frozenset[str] = frozenset()
-    """Of RBD: two disks are the same only if they share one."""
-    read_only: bool = False
+Disk = tuple[str, ...]
+"""The sort of an inline disk, its name and, of RBD, one of the monitors that it is reached by: two
+disks are the same only if they share one."""
 
 
-Disks = tuple[Disk, ...]
+class Disks(NamedTuple):
+    """Those of a pod."""
+
+    used: frozenset[Disk]
+    written: frozenset[Disk]
+    """Those that are not read-only: nobody else may use them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,17 +93,14 @@ class _State:
 
 class VolumeRestrictions:
     name = "VolumeRestrictions"
-    by_traits = True
+    reads = Reads.CLUSTER
 
     def __init__(self, args: Any, handle: Handle) -> None:
         pass
 
-    def concerns(self, pod: PodInfo) -> bool:
-        return bool(pod.kind.volumes)
-
     def pre_filter(self, cycle: Cycle, pod: PodInfo) -> Status | None:
         if not pod.kind.volumes:
-            return SKIP
+            return SKIP_ALWAYS
         once_pod, conflicts = set(), 0
         in_use = cycle.nodes.pods.claims
         objects = cycle.handle.objects
@@ -109,7 +114,7 @@ class VolumeRestrictions:
                 once_pod.add(use.name)
                 conflicts += use.key in in_use
         disks = disks_of(pod.kind)
-        if not disks and not conflicts:
+        if not disks.used and not conflicts:
             return SKIP
         cycle.data[self.name] = _State(disks, frozenset(once_pod), conflicts)
         return None
@@ -124,7 +129,7 @@ class VolumeRestrictions:
 
     def filter_node(self, cycle: Cycle, pod: PodInfo, node: NodeInfo) -> Status | None:
         state: _State = cycle.data[self.name]
-        if state.disks and any(
+        if state.disks.used and any(
             disks_clash(state.disks, disks_of(other.kind)) for other in node.pods.values()
         ):
             return unschedulable(DISK_CONFLICT)
@@ -136,8 +141,8 @@ class VolumeRestrictions:
         state: _State = cycle.data[self.name]
         count = row_count(nodes, rows)
         why = np.full(count, 2 if state.conflicts > 0 else 0, np.uint32)
-        if disks := state.disks:
-            clashing = nodes.counts.column(PodsWithClashingDisks(disks))
+        if state.disks.used:
+            clashing = nodes.counts.column(PodsWithClashingDisks(state.disks))
             why[clashing.per_row[rows] > 0] = 1
         return Verdict(_REASONS, why, np.zeros(count, np.bool_))
 
@@ -149,38 +154,37 @@ class VolumeRestrictions:
         )
 
 
+@fact
 def disks_of(kind: PodKind) -> Disks:
-    found: Disks | None = kind.kept.get(_KEPT)
-    if found is None:
-        found = kind.kept[_KEPT] = _disks(kind.volumes)
-    return found
+    return _disks(kind.volumes)
 
 
 def disks_clash(mine: Disks, theirs: Disks) -> bool:
-    return any(
-        a.sort == b.sort
-        and a.name == b.name
-        and not (a.read_only and b.read_only)
-        and (a.sort != "rbd" or not a.monitors.isdisjoint(b.monitors))
-        for a in mine
-        for b in theirs
-    )
+    return not (mine.written.isdisjoint(theirs.used) and theirs.written.isdisjoint(mine.used))
 
 
 def _disks(volumes: Sequence[Volume]) -> Disks:
-    disks = []
+    used, written = set(), set()
     for volume in volumes:
-        if (gce := volume.gce_persistent_disk) is not None:
-            disks.append(Disk("gce", (gce.pd_name,), read_only=gce.read_only))
-        if (ebs := volume.aws_elastic_block_store) is not None:
-            # Read-only or not: upstream lets no two pods share an EBS volume.
-            disks.append(Disk("ebs", (ebs.volume_id,)))
-        if (iscsi := volume.iscsi) is not None:
-            disks.append(Disk("iscsi", (iscsi.iqn,), read_only=iscsi.read_only))
-        if (rbd := volume.rbd) is not None:
-            monitors = frozenset(rbd.monitors or ())
-            disks.append(Disk("rbd", (rbd.pool, rbd.image), monitors, rbd.read_only))
-    return tuple(disks)
+        for disk, read_only in _disks_in(volume):
+            used.add(disk)
+            if not read_only:
+                written.add(disk)
+    return Disks(frozenset(used), frozenset(written))
+
+
+def _disks_in(volume: Volume) -> Iterator[tuple[Disk, bool]]:
+    """With whether it is read-only."""
+    if (gce := volume.gce_persistent_disk) is not None:
+        yield ("gce", gce.pd_name), gce.read_only
+    if (ebs := volume.aws_elastic_block_store) is not None:
+        # Read-only or not: upstream lets no two pods share an EBS volume.
+        yield ("ebs", ebs.volume_id), False
+    if (iscsi := volume.iscsi) is not None:
+        yield ("iscsi", iscsi.iqn), iscsi.read_only
+    if (rbd := volume.rbd) is not None:
+        for monitor in rbd.monitors or ():
+            yield ("rbd", rbd.pool, rbd.image, monitor), rbd.read_only
 
 
 def _shared_names(names: frozenset[str], pod: PodInfo) -> int:
@@ -191,7 +195,9 @@ def _shared_names(names: frozenset[str], pod: PodInfo) -> int:
 def _after_pod_deleted(pod: Pod, old: Pod, new: Pod | None) -> Hint:
     if pod.metadata.namespace != old.metadata.namespace:
         return Hint.SKIP
-    if disks_clash(_disks(pod.spec.volumes or ()), _disks(old.spec.volumes or ())):
+    if not old.spec.volumes:
+        return Hint.SKIP
+    if disks_clash(_disks(pod.spec.volumes or ()), _disks(old.spec.volumes)):
         return Hint.QUEUE
     mine = {use.name for use in claim_uses(pod) if not use.is_ephemeral}
     return queue_if(any(use.name in mine for use in claim_uses(old) if not use.is_ephemeral))

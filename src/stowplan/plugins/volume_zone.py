@@ -14,8 +14,10 @@ import numpy as np
 from stowplan.framework.cycle import Cycle
 from stowplan.framework.events import Action, EventRegistration, Hint, Resource, on
 from stowplan.framework.handle import Handle
+from stowplan.framework.reads import Reads
 from stowplan.framework.status import (
     SKIP,
+    SKIP_ALWAYS,
     NodeMask,
     Rows,
     Status,
@@ -51,17 +53,14 @@ Requirement = tuple[str, frozenset[str]]
 
 class VolumeZone:
     name = "VolumeZone"
-    by_traits = True
+    reads = Reads.CLUSTER
 
     def __init__(self, args: Any, handle: Handle) -> None:
         pass
 
-    def concerns(self, pod: PodInfo) -> bool:
-        return bool(pod.kind.volumes)
-
     def pre_filter(self, cycle: Cycle, pod: PodInfo) -> Status | None:
         if not pod.kind.volumes:
-            return SKIP
+            return SKIP_ALWAYS
         requirements: set[Requirement] = set()
         objects = cycle.handle.objects
         for use in claims_of(pod):

@@ -44,6 +44,10 @@ class BackoffQueue:
     def __contains__(self, key: str) -> bool:
         return key in self._pods or key in self._errors
 
+    def take_over(self, other: BackoffQueue, copied: Callable[[QueuedPod], QueuedPod]) -> None:
+        self._pods.take_over(other._pods, copied)
+        self._errors.take_over(other._errors, copied)
+
     @property
     def entries(self) -> list[dict[str, Entry[QueuedPod]]]:
         return [self._pods.entries, self._errors.entries]
@@ -52,6 +56,11 @@ class BackoffQueue:
     def rejected_count(self) -> int:
         """How many could be taken early: all but those that failed with an error."""
         return len(self._pods)
+
+    @property
+    def is_growing(self) -> bool:
+        """Whether some pod would back off for longer after its next failure."""
+        return any(self.duration_s(queued) < self._max_s for queued in self.values())
 
     def get(self, key: str) -> QueuedPod | None:
         return self._pods.get(key) or self._errors.get(key)

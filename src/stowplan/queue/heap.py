@@ -9,7 +9,7 @@ backoff queues and the unschedulable pods.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from heapq import heapify, heappop, heappush
 from typing import Any, Generic, TypeVar
 
@@ -38,6 +38,16 @@ class KeyedHeap(Generic[T]):
 
     def __contains__(self, key: str) -> bool:
         return key in self.entries
+
+    def take_over(self, other: KeyedHeap[T], copied: Callable[[T], T]) -> None:
+        """Hold a copy of each item of the other, in the same order."""
+        self.entries.update(
+            (key, (order, turn, key, copied(item)))
+            for key, (order, turn, _, item) in other.entries.items()
+        )
+        self._heap = list(self.entries.values())
+        heapify(self._heap)
+        self._turn = other._turn
 
     def get(self, key: str) -> T | None:
         entry = self.entries.get(key)

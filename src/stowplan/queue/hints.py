@@ -8,8 +8,8 @@ event: registrations never change.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import IntEnum
 from operator import attrgetter
 from typing import Any
@@ -126,6 +126,16 @@ class HintMap:
             found = _matched(hint for hint in self.matching(event).hints if hint.plugin in plugins)
             _remember(self._of_plugins, (plugins, event), found)
         return found
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileQueueing:
+    """What the queue needs to know of a profile."""
+
+    pre_enqueue: Sequence[Any] = ()
+    """Its PreEnqueue plugins, in the order they run."""
+    hints: HintMap = field(default_factory=HintMap)
+    """`build_hint_map` of all its plugins."""
 
 
 def _matched(found: Iterable[PluginHint]) -> Matched:

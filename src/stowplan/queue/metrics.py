@@ -26,6 +26,11 @@ HINT_ERROR = "Error"
 
 HINT_BUCKETS_S = tuple(0.00001 * 1.5**n for n in range(20))
 
+NAMES_MAX = 100
+"""Namespaces that a metric tells apart."""
+OTHER_NAMES = "(others)"
+"""No namespace can be called so."""
+
 HintKey = tuple[str, str, str]
 """(plugin, event, hint)"""
 
@@ -44,8 +49,21 @@ class Histogram:
         self.sum_s += duration_s * count
 
 
+class FewNames(dict[str, float]):
+    """Amounts by name; once there are `NAMES_MAX`, new names are added up under one."""
+
+    def __missing__(self, name: str) -> float:
+        return 0.0
+
+    def __setitem__(self, name: str, amount: float) -> None:
+        if name not in self and len(self) >= NAMES_MAX:
+            name, amount = OTHER_NAMES, self[OTHER_NAMES] + amount
+        super().__setitem__(name, amount)
+
+
 class QueueMetrics:
     __slots__ = (
+        "held_back_s",
         "hint_durations",
         "hint_executions",
         "incoming_pods",
@@ -66,6 +84,8 @@ class QueueMetrics:
         self.hint_executions: defaultdict[HintKey, int] = defaultdict(int)
         self.hint_durations: defaultdict[HintKey, Histogram] = defaultdict(Histogram)
         """`queueing_hint_execution_duration_seconds`; empty unless the queue was given a timer."""
+        self.held_back_s = FewNames()
+        """Namespace -> how long its pods were passed over for what it owed."""
 
     @property
     def inflight_events(self) -> dict[str, int]:
@@ -76,6 +96,8 @@ class QueueMetrics:
         """Count on where another queue stopped; what waits now is counted anew."""
         for labels, count in old.incoming_pods.items():
             self.incoming_pods[labels] += count
+        for namespace, seconds in old.held_back_s.items():
+            self.held_back_s[namespace] += seconds
         for hint, count in old.hint_executions.items():
             self.hint_executions[hint] += count
         for hint, durations in old.hint_durations.items():

@@ -55,6 +55,12 @@ class Nominator:
         """Node -> version of its last change, the latest last."""
         self._forgotten_version = 0
 
+    def take_over(self, other: Nominator) -> None:
+        self.on_node.update((node, pods.copy()) for node, pods in other.on_node.items())
+        self.node_of.update(other.node_of)
+        self.version, self._forgotten_version = other.version, other._forgotten_version
+        self._changes.update(other._changes)
+
     def __bool__(self) -> bool:
         return bool(self.node_of)
 

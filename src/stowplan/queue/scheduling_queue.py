@@ -12,7 +12,6 @@ operation; it sets a timer for `next_wakeup_s` and then calls `flush`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from math import floor
 from operator import attrgetter
 from typing import Any, Literal
@@ -25,10 +24,10 @@ from stowplan.framework.events import (
     Resource,
 )
 from stowplan.framework.timing import Recorder
+from stowplan.queue.active import ActiveQueue, Debt, OnHeldBack, namespace_of
 from stowplan.queue.backoff import BackoffQueue, SortKey
 from stowplan.queue.gating import Gate
-from stowplan.queue.heap import KeyedHeap
-from stowplan.queue.hints import HintMap, Hints, Matched, OnPluginError, Worth
+from stowplan.queue.hints import Hints, Matched, OnPluginError, ProfileQueueing, Worth
 from stowplan.queue.in_flight import InFlight
 from stowplan.queue.metrics import (
     ACTIVE,
@@ -38,6 +37,7 @@ from stowplan.queue.metrics import (
     POP_FROM_BACKOFF,
     SCHEDULE_ATTEMPT_FAILURE,
     UNSCHEDULABLE,
+    FewNames,
     QueueMetrics,
 )
 from stowplan.queue.nominator import LivePod, Nominator
@@ -65,21 +65,12 @@ _Concerned = tuple[GroupKey, Matched, list[QueuedPod]]
 Place = Literal["active", "backoff", "unschedulable", "gated", "in flight"]
 
 
-@dataclass(frozen=True, slots=True)
-class ProfileQueueing:
-    """What the queue needs to know of a profile."""
-
-    pre_enqueue: Sequence[Any] = ()
-    """Its PreEnqueue plugins, in the order they run."""
-    hints: HintMap = field(default_factory=HintMap)
-    """`build_hint_map` of all its plugins."""
-
-
 class SchedulingQueue:
     __slots__ = (
         "_active",
         "_backoff",
         "_check_count",
+        "_debts",
         "_entries",
         "_gate",
         "_hints",
@@ -110,6 +101,7 @@ class SchedulingQueue:
         live_pod: LivePod | None = None,
         recorder: Recorder | None = None,
         on_plugin_error: OnPluginError | None = None,
+        on_held_back: OnHeldBack | None = None,
     ) -> None:
         """`profiles` by schedulerName; a pod of another name meets no gate and no hint.
 
@@ -124,7 +116,8 @@ class SchedulingQueue:
         maps = {name: profile.hints for name, profile in profiles.items()}
         self._gate = Gate(gates, metrics, recorder=recorder, on_error=on_plugin_error)
         self._hints = Hints(maps, metrics, recorder=recorder, on_error=on_plugin_error)
-        self._active: KeyedHeap[QueuedPod] = KeyedHeap()
+        self._active = ActiveQueue(metrics.held_back_s, on_held_back)
+        self._debts = self._active.debts
         self._backoff = BackoffQueue(
             sort_key, initial_backoff_s, max_backoff_s, windows=pop_from_backoff
         )
@@ -145,12 +138,28 @@ class SchedulingQueue:
         self._check_count = 0
         """How many 30 s after the start the unschedulable pods were last looked through."""
 
+    def take_over(self, other: SchedulingQueue, copied: Callable[[QueuedPod], QueuedPod]) -> None:
+        """Go on where another queue of the same configuration is: a copy of each pod waits where
+        the pod waits.  Those in flight are left out."""
+        self._active.take_over(other._active, copied)
+        self._active.take_debts(other._active)
+        self._backoff.take_over(other._backoff, copied)
+        self._unschedulable.take_over(other._unschedulable, copied)
+        self.nominator.take_over(other.nominator)
+        self.cycle, self._start_s = other.cycle, other._start_s
+        self._check_count = other._check_count
+
     # What waits here.
 
     @property
     def has_next(self) -> bool:
         """Whether `pop` would find a pod."""
         return bool(self._active) or (self._pop_from_backoff and self._backoff.rejected_count > 0)
+
+    @property
+    def is_retrying(self) -> bool:
+        """Whether a pod backs off and is not yet where its waits have stopped to grow."""
+        return self._backoff.is_growing
 
     def get(self, key: str) -> QueuedPod | None:
         """The waiting pod of that `namespace/name`; pods in flight are not here."""
@@ -170,6 +179,11 @@ class SchedulingQueue:
         """Every waiting pod with its history, those that are ready first."""
         return [*self._active.values(), *self._backoff.values(), *self._unschedulable.values()]
 
+    def in_order(self, pods: Iterable[QueuedPod]) -> list[QueuedPod]:
+        """These pods as the queue would take them, wherever they wait now."""
+        sort_key = self._sort_key
+        return sorted(pods, key=lambda queued: sort_key(queued.info, queued.timestamp_s))
+
     def pending_counts(self) -> dict[str, int]:
         """The values of `scheduler_pending_pods`."""
         gated = self._unschedulable.gated_count
@@ -179,6 +193,19 @@ class SchedulingQueue:
             UNSCHEDULABLE: len(self._unschedulable) - gated,
             GATED: gated,
         }
+
+    def owing(self) -> dict[str, Debt]:
+        """The namespaces whose pods are passed over while others are ready."""
+        return self._active.owing(self._now())
+
+    def held_back_count(self) -> int:
+        """How many pods are ready, but for what their namespace owes."""
+        owing = self.owing()
+        return sum(namespace_of(key) in owing for key in self._active.entries) if owing else 0
+
+    def held_back_seconds(self) -> FewNames:
+        """How long the pods of each namespace have been passed over, until now."""
+        return self._active.held_back_until(self._now())
 
     def places(self) -> Iterator[tuple[str, Place]]:
         """The uid of every pod the queue knows and where it is; for checks."""
@@ -297,7 +324,10 @@ class SchedulingQueue:
         With nothing else to do, a rejected pod is taken before its backoff is over.
         """
         while True:
-            queued = self._active.pop()
+            if self._debts:
+                queued = self._active.pop_fairly(self._now())
+            else:
+                queued = self._active.pop()
             if queued is None:
                 queued = self._backoff.pop_early() if self._pop_from_backoff else None
                 if queued is None:
@@ -327,6 +357,13 @@ class SchedulingQueue:
             return ""
         finally:
             self._in_flight.done(queued.info.uid)
+
+    def owe(self, key: str, seconds: float) -> None:
+        """An attempt at this pod took so long: its namespace lets the others go first."""
+        self._active.owe(key, seconds, self._now())
+
+    def take_debts(self, old: SchedulingQueue) -> None:
+        self._active.take_debts(old._active)
 
     def close(self) -> None:
         """No attempt that is still under way will come back."""

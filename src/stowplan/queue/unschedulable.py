@@ -8,6 +8,7 @@ longest is known, so nobody goes through all of them to see whose time is up.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from stowplan.queue.heap import Entry, KeyedHeap
@@ -39,6 +40,15 @@ class UnschedulablePods:
 
     def __contains__(self, key: str) -> bool:
         return key in self._pods
+
+    def take_over(self, other: UnschedulablePods, copied: Callable[[QueuedPod], QueuedPod]) -> None:
+        self._pods.take_over(other._pods, copied)
+        entries = self._pods.entries
+        self.groups.update(
+            (group, {key: entries[key][3] for key in pods}) for group, pods in other.groups.items()
+        )
+        self._joined.update(other._joined)
+        self._turns = other._turns
 
     @property
     def entries(self) -> dict[str, Entry[QueuedPod]]:

@@ -41,7 +41,7 @@ ANONYMOUS = User("system:anonymous", groups=("system:unauthenticated",))
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Access:
     allowed: bool
     reason: str = ""
 
@@ -51,7 +51,7 @@ class Reviews(Protocol):
 
     async def user_of(self, token: str) -> User | None: ...
 
-    async def may(self, user: User, verb: str, path: str) -> Verdict: ...
+    async def may(self, user: User, verb: str, path: str) -> Access: ...
 
 
 class Asks(Protocol):
@@ -78,7 +78,7 @@ class ClusterReviews:
             found.get("extra") or {},
         )
 
-    async def may(self, user: User, verb: str, path: str) -> Verdict:
+    async def may(self, user: User, verb: str, path: str) -> Access:
         spec: dict[str, Any] = {
             "user": user.name,
             "uid": user.uid,
@@ -89,7 +89,7 @@ class ClusterReviews:
         status = await self._ask(
             "/apis/authorization.k8s.io/v1/subjectaccessreviews", "SubjectAccessReview", spec
         )
-        return Verdict(bool(status.get("allowed")), str(status.get("reason") or ""))
+        return Access(bool(status.get("allowed")), str(status.get("reason") or ""))
 
     async def _ask(self, path: str, kind: str, spec: dict[str, Any]) -> dict[str, Any]:
         group_version = path.removeprefix("/apis/").rpartition("/")[0]
@@ -102,8 +102,8 @@ class _NobodyToAsk:
     async def user_of(self, token: str) -> User | None:
         return None
 
-    async def may(self, user: User, verb: str, path: str) -> Verdict:
-        return Verdict(False, "no cluster is configured to ask")
+    async def may(self, user: User, verb: str, path: str) -> Access:
+        return Access(False, "no cluster is configured to ask")
 
 
 Value = TypeVar("Value")
@@ -150,7 +150,7 @@ class Gatekeeper:
         self._settings = settings or AuthSettings()
         # A list around a user: None would be "not known", the empty list is "nobody".
         self._users: Kept[list[User]] = Kept(clock)
-        self._verdicts: Kept[Verdict] = Kept(clock)
+        self._access: Kept[Access] = Kept(clock)
 
     async def admit(
         self,
@@ -192,19 +192,19 @@ class Gatekeeper:
     async def _authorize(self, user: User, verb: str, path: str) -> None:
         extra = tuple((name, tuple(values)) for name, values in sorted(user.extra.items()))
         key = (user.name, user.uid, user.groups, extra, verb, path)
-        verdict = self._verdicts.get(key)
-        if verdict is None:
+        access = self._access.get(key)
+        if access is None:
             try:
-                verdict = await self._reviews.may(user, verb, path)
+                access = await self._reviews.may(user, verb, path)
             except StowplanError as error:
                 self._log.error("Unable to authorize the request", error, path=path)
                 problem = f'Internal Server Error: "{path}": {error}'
                 raise ApiError(problem, code=500, reason="InternalError") from error
             settings = self._settings
-            lasts_s = settings.allowed_cache_s if verdict.allowed else settings.denied_cache_s
-            self._verdicts.put(key, verdict, lasts_s)
-        if not verdict.allowed:
-            why = f": {verdict.reason}" if verdict.reason else ""
+            lasts_s = settings.allowed_cache_s if access.allowed else settings.denied_cache_s
+            self._access.put(key, access, lasts_s)
+        if not access.allowed:
+            why = f": {access.reason}" if access.reason else ""
             raise Forbidden(f'forbidden: User "{user.name}" cannot {verb} path "{path}"{why}')
 
     def is_open(self, path: str) -> bool:

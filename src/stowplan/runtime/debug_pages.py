@@ -1,4 +1,4 @@
-"""The pages for people: /debug/queue, /debug/cache, /debug/decisions, as text and as JSON.
+"""The pages for people: /debug and those that it lists, as text and as JSON.
 
 They show names, numbers and reasons, and nothing of what is inside a pod.  Long ones come in
 pieces, made while they are sent: what they are made of is read then, a node or a pod at a time.
@@ -8,18 +8,18 @@ Called by `runtime.endpoints`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
 import msgspec
 
-from stowplan.core.debugger import dump_node, latest_first
+from stowplan.core.debugger import dump_node, latest_first, owing_lines
 from stowplan.core.decision import Decision
+from stowplan.core.explanation import Explanation
 from stowplan.core.machine import Machine
-from stowplan.queue import QueuedPod
-from stowplan.runtime.explanations import Explanation, Explanations
+from stowplan.queue import Debt, QueuedPod, namespace_of
 
 _FEASIBLE, _REJECTED = "FEASIBLE NODE", "REJECTED NODE"
 _SCORE_WIDTH = 5
@@ -35,6 +35,24 @@ class Page:
     json: Iterable[str]
 
 
+# -- /debug ---------------------------------------------------------------------------------
+
+INDEX = {
+    "/debug/queue": "who waits where, since when, and because of which plugin",
+    "/debug/cache": "every node with its sums and pods; ?node=NAME for one",
+    "/debug/decisions/NAMESPACE/POD": "the last decision on this pod: every score and rejection",
+    "/debug/bottlenecks": "the slowest phases of the last minutes, rated Low to Critical",
+    "/debug/flags/v": "PUT a number to change the verbosity of the log",
+}
+
+
+def index_page() -> Page:
+    width = max(map(len, INDEX))
+    lines = [f"{path:<{width}}  {about}\n" for path, about in INDEX.items()]
+    pages = [{"path": path, "about": about} for path, about in INDEX.items()]
+    return Page([*lines, "\n?output=json has each page as JSON.\n"], [_text({"pages": pages})])
+
+
 # -- /debug/queue ---------------------------------------------------------------------------
 
 
@@ -43,17 +61,24 @@ def queue_page(machine: Machine, now_s: float) -> Page:
     waiting, places = queue.waiting(), dict(queue.places())
     counts: dict[str, int] = dict(queue.pending_counts())
     counts["in flight"] = sum(place == "in flight" for place in places.values())
-    rows = (_queued(queued, places.get(queued.info.uid, ""), now_s) for queued in waiting)
+    if held_back_count := queue.held_back_count():
+        counts["held back"] = held_back_count
+    owing = queue.owing()
+    rows = (_queued(queued, places.get(queued.info.uid, ""), now_s, owing) for queued in waiting)
     summary = ", ".join(f"{count} {place}" for place, count in counts.items())
+    lines = owing_lines(machine)
     width = max((len(queued.info.key) for queued in waiting), default=0)
     return Page(
-        chain([f"{summary}\n"], _queue_lines(rows, width)),
+        chain([f"{summary}\n"], (f"{line}\n" for line in lines), _queue_lines(rows, width)),
         _json_pieces({"counts": counts}, "pods", rows),
     )
 
 
-def _queued(queued: QueuedPod, place: str, now_s: float) -> dict[str, Any]:
+def _queued(
+    queued: QueuedPod, place: str, now_s: float, owing: Mapping[str, Debt]
+) -> dict[str, Any]:
     ends_s = queued.backoff_expiration_s
+    debt = owing.get(namespace_of(queued.info.key)) if place == "active" else None
     data: dict[str, Any] = {
         "pod": queued.info.key,
         "queue": place,
@@ -63,6 +88,7 @@ def _queued(queued: QueuedPod, place: str, now_s: float) -> dict[str, Any]:
     }
     optional = {
         "backoffSeconds": round(ends_s - now_s, 3) if ends_s is not None and ends_s > now_s else 0,
+        "heldBackSeconds": round(debt.until_s - now_s, 3) if debt is not None else 0,
         "rejectedBy": sorted(queued.rejectors),
         "gatedBy": queued.gating_plugin,
         "gate": queued.gating_status.message if queued.gating_status is not None else "",
@@ -108,12 +134,12 @@ def cache_page(machine: Machine, names: Sequence[str] = ()) -> Page | None:
 # -- /debug/decisions -----------------------------------------------------------------------
 
 
-def decision_page(machine: Machine, explanations: Explanations, key: str) -> Page | None:
+def decision_page(machine: Machine, key: str) -> Page | None:
     """The last decision on this pod; None if none is remembered."""
     decision = machine.decision_of(key)
     if decision is None:
         return None
-    found = explanations.of(key)
+    found = decision.explanation
     data = _decision_data(decision)
     if found is None:
         why = "\nwhat plugins said of each node was not kept: too many decisions at once\n"
@@ -168,7 +194,7 @@ def _score_lines(found: Explanation, chosen: str) -> Iterator[str]:
     name_width = max(len(_FEASIBLE), found.name_width)
     titles = "  ".join(f"{plugin:>{width}}" for plugin, width in widths.items())
     yield f"\n{_FEASIBLE:<{name_width}}  {'TOTAL':>{_SCORE_WIDTH}}  {titles}".rstrip() + "\n"
-    for name, scores in found.feasible(chosen):
+    for name, scores in found.ranked(chosen):
         total = sum(scores.values()) if scores else "-"
         cells = "  ".join(f"{scores[plugin]:>{width}}" for plugin, width in widths.items())
         yield f"{name:<{name_width}}  {total:>{_SCORE_WIDTH}}  {cells}".rstrip() + "\n"
@@ -188,7 +214,7 @@ def _decision_pieces(data: dict[str, Any], found: Explanation) -> Iterator[str]:
         {"node": name, "total": sum(scores.values()), "scores": scores}
         if scores
         else {"node": name}
-        for name, scores in found.feasible(data.get("node", ""))
+        for name, scores in found.ranked(data.get("node", ""))
     )
     rejected = (
         {

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from stowplan.core.attempts import Bound
-from stowplan.core.decision import Decision
-from stowplan.framework.status import Status
+from stowplan.core.attempts import AttemptObserver, Bound, Failed
 from stowplan.queue import QueuedPod
 from stowplan.runtime.log import KObj, Log
 
@@ -18,7 +16,7 @@ DECISIONS = 2
 ATTEMPTS = 3
 
 
-class DecisionLog:
+class DecisionLog(AttemptObserver):
     def __init__(self, log: Log) -> None:
         self._log = log
 
@@ -26,9 +24,6 @@ class DecisionLog:
         if self._log.enabled(ATTEMPTS, "decision_log"):
             pod = KObj.of(queued.info.key)
             self._log.info(ATTEMPTS, "Attempting to schedule pod", pod=pod)
-
-    def decided(self, queued: QueuedPod, decision: Decision, now_s: float, seconds: float) -> None:
-        return None
 
     def bound(self, attempts: Sequence[Bound], now_s: float) -> None:
         if not self._log.enabled(DECISIONS, "decision_log"):
@@ -47,14 +42,8 @@ class DecisionLog:
                 score=decision.score,
             )
 
-    def failed(
-        self,
-        queued: QueuedPod,
-        decision: Decision,
-        status: Status,
-        now_s: float,
-        seconds: float,
-    ) -> None:
+    def failed(self, attempt: Failed, now_s: float) -> None:
+        queued, decision, status = attempt.queued, attempt.decision, attempt.status
         pod = KObj.of(decision.pod)
         if not status.is_rejected:
             self._log.error(

@@ -29,6 +29,7 @@ from stowplan.core.messages import (
     Call,
     Effect,
     Event,
+    LongAttempt,
     Reconfigure,
     RecordEvent,
     ScheduleNext,
@@ -40,6 +41,7 @@ from stowplan.objects.kinds import (
     CSI_DRIVER,
     CSI_NODE,
     CSI_STORAGE_CAPACITY,
+    DEVICE_CLASS,
     NAMESPACE,
     NODE,
     PERSISTENT_VOLUME,
@@ -48,6 +50,8 @@ from stowplan.objects.kinds import (
     POD_DISRUPTION_BUDGET,
     REPLICA_SET,
     REPLICATION_CONTROLLER,
+    RESOURCE_CLAIM,
+    RESOURCE_SLICE,
     SERVICE,
     STATEFUL_SET,
     STORAGE_CLASS,
@@ -74,6 +78,9 @@ WATCHED: tuple[tuple[Kind, ListOptions], ...] = (
     (CSI_DRIVER, ListOptions()),
     (CSI_STORAGE_CAPACITY, ListOptions()),
     (VOLUME_ATTACHMENT, ListOptions()),
+    (DEVICE_CLASS, ListOptions()),
+    (RESOURCE_SLICE, ListOptions()),
+    (RESOURCE_CLAIM, ListOptions()),
     (POD, UNFINISHED),
 )
 
@@ -106,7 +113,10 @@ class Driver:
         recorder: EventRecorder,
         random: Random,
         extender_client: ExtenderClient | None = None,
+        is_fair: bool = False,
     ) -> None:
+        """`is_fair`: tell the machine of long attempts, so that others get their turn.  Time is
+        then real: equal seeds no longer give equal runs."""
         self.machine = machine
         self._cluster = cluster
         self._clock = clock
@@ -132,6 +142,8 @@ class Driver:
         self.on_handled: Callable[[Sequence[Event], float], None] | None = None
         """Told of everything that came in, events of one type together, and how many seconds it
         took to take them in."""
+        if is_fair:
+            machine.on_long_attempt = self._long_attempt
 
     # -- life -------------------------------------------------------------------------------
 
@@ -139,6 +151,17 @@ class Driver:
         for informer in self.informers.values():
             informer.start()
         self._ask_for_turn()
+
+    def resume(self, other: Driver, resource_version: str) -> None:
+        """Go on where another one is, whose machine and cluster ours are forks of.
+
+        Timers are not planned anew: whoever forks them does that.
+        """
+        for kind, informer in self.informers.items():
+            informer.resume(other.informers[kind], resource_version)
+        self._inbox = other._inbox[:]
+        self._turn_asked, self._tick_due_s = other._turn_asked, other._tick_due_s
+        self._active, self.caught_up = other._active, other.caught_up
 
     def stop(self) -> None:
         """Take no more pods.  What is being bound goes on; `busy` says until when."""
@@ -158,7 +181,7 @@ class Driver:
     @active.setter
     def active(self, active: bool) -> None:
         self._active = active
-        self._wake()
+        self.wake()
 
     def reconfigure(self, config: SchedulerConfig) -> None:
         """Take a new configuration into use before the next decision; raises if it is wrong."""
@@ -172,7 +195,7 @@ class Driver:
     @property
     def busy(self) -> bool:
         machine = self.machine
-        return bool(self._inbox or machine.binding_count or machine.in_pre_bind)
+        return bool(self._inbox or machine.binding_count or machine.bindings.in_pre_bind)
 
     # -- in ---------------------------------------------------------------------------------
 
@@ -182,12 +205,15 @@ class Driver:
             kind,
             self._put_all,
             # The last list may be empty, and pods of the others wait for it.
-            on_synced=self._wake,
+            on_synced=self.wake,
             options=options,
             clock=self._clock,
             call_later=self._call_later,
             random=self._random,
         )
+
+    def _long_attempt(self, pod: str, seconds: float) -> None:
+        self._put(LongAttempt(pod, seconds))
 
     def _put(self, event: Event) -> None:
         self._put_all((event,))
@@ -197,7 +223,8 @@ class Driver:
         if not self._turn_asked:
             self._ask_for_turn()
 
-    def _wake(self) -> None:
+    def wake(self) -> None:
+        """See that a turn is taken."""
         if not self._turn_asked:
             self._ask_for_turn()
 

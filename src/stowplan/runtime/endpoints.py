@@ -17,7 +17,14 @@ import msgspec
 import yaml
 
 from stowplan.config import to_dict, without_keys
-from stowplan.runtime.debug_pages import Page, cache_page, decision_page, queue_page
+from stowplan.printable import printable_json, printable_lines
+from stowplan.runtime.debug_pages import (
+    Page,
+    cache_page,
+    decision_page,
+    index_page,
+    queue_page,
+)
 from stowplan.runtime.explanations import Explanations
 from stowplan.runtime.exposition import CONTENT_TYPE
 from stowplan.runtime.metric_readings import describe_build
@@ -28,6 +35,9 @@ from stowplan.runtime.surface import Surface
 TEXT = "text/plain; charset=utf-8"
 JSON = "application/json"
 YAML = "application/yaml"
+
+HEALTH = ("/healthz", "/livez", "/readyz")
+SLIS = "/metrics/slis"
 
 _READ = frozenset({"GET", "HEAD"})
 
@@ -69,12 +79,14 @@ class Endpoints:
         self._pages: dict[str, Callable[[Question], Reply]] = {
             "/metrics": self._metrics,
             "/metrics/resources": self._resources,
-            "/metrics/slis": lambda ask: Reply(200, surface.health.slis(), CONTENT_TYPE),
+            SLIS: lambda ask: Reply(200, surface.health.slis(), CONTENT_TYPE),
             "/configz": self._configz,
             "/flagz": lambda ask: _negotiated(ask, "Flagz", flagz(surface.flags)),
             "/statusz": lambda ask: _negotiated(
                 ask, "Statusz", self._statusz.page(sorted(self._pages))
             ),
+            "/debug": lambda ask: _shown(ask, index_page()),
+            "/debug/": lambda ask: _shown(ask, index_page()),
             "/debug/queue": self._queue,
             "/debug/cache": self._cache,
             "/debug/bottlenecks": self._bottlenecks,
@@ -82,8 +94,13 @@ class Endpoints:
         }
         self._other_methods = {"/metrics": {"DELETE"}, "/debug/flags/v": {"PUT"}}
 
+    @staticmethod
+    def is_about_scheduler(path: str) -> bool:
+        """Whether the answer is read from the scheduler; if not, it may be busy meanwhile."""
+        return not path.startswith(HEALTH) and path != SLIS
+
     def answer(self, ask: Question) -> Reply:
-        if ask.path.startswith(("/healthz", "/livez", "/readyz")):
+        if ask.path.startswith(HEALTH):
             return self._health(ask)
         page = self._pages.get(ask.path)
         if page is None and ask.path.startswith("/debug/decisions"):
@@ -152,7 +169,7 @@ class Endpoints:
         namespace, _, name = key.partition("/")
         if not namespace or not name or "/" in name:
             return Reply(404, "ask for /debug/decisions/NAMESPACE/POD\n")
-        page = decision_page(self._surface.machine, self._explanations, key)
+        page = decision_page(self._surface.machine, key)
         if page is None:
             return Reply(404, f"no decision on pod {key} is remembered\n")
         return _shown(ask, page)
@@ -163,7 +180,9 @@ class Endpoints:
 
 
 def _shown(ask: Question, page: Page) -> Reply:
-    return Reply(200, page.json, JSON) if ask.wants_json else Reply(200, page.text)
+    if ask.wants_json:
+        return Reply(200, map(printable_json, page.json), JSON)
+    return Reply(200, map(printable_lines, page.text))
 
 
 def _negotiated(ask: Question, kind: str, page: Page) -> Reply:

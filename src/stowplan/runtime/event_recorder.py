@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
+from copy import copy
 from functools import partial
 from itertools import count, islice, repeat, starmap
 from operator import itemgetter
@@ -46,13 +47,15 @@ log = logging.getLogger(__name__)
 
 _Key = tuple[str, ...]
 
-_Call = tuple[RecordEvent | None, _Key, Create | Patch, int]
-"""What it is about (None: nothing new to say), its series, what is sent, and for which time."""
+_Call = tuple["_Series", _Key, Create | Patch, int]
+"""The series and its key, what is sent, and for which time."""
 
 _request: Callable[[_Call], Create | Patch] = itemgetter(2)
 
 
 class _Series(Struct, gc=False):
+    event: RecordEvent
+    """The first one."""
     namespace: str
     name: str
     begun_s: float
@@ -102,6 +105,20 @@ class EventRecorder:
         self.dropped = 0
         self.on_empty: Callable[[], None] | None = None
         """Told whenever the last event has been sent."""
+
+    def fork(
+        self, cluster: Cluster, clock: Clock, *, call_later: CallLater, random: Random
+    ) -> EventRecorder:
+        """For a fork of the cluster: the same series go on; what is under way there is not here."""
+        instance = self._instance
+        fork = EventRecorder(
+            cluster, clock, call_later=call_later, random=random, instance=instance
+        )
+        fork._queue, fork._moment_s = self._queue.copy(), self._moment_s
+        fork._series = OrderedDict((key, copy(one)) for key, one in self._series.items())
+        fork._serials = copy(self._serials)
+        fork._sweep_planned = self._sweep_planned
+        return fork
 
     def record(self, events: Sequence[RecordEvent]) -> None:
         room = max(0, QUEUE_MAX - len(self._queue) - self._waiting)
@@ -163,17 +180,29 @@ class EventRecorder:
         """What to send for this event; None where it is only counted."""
         metadata, related = event.regarding.metadata, event.related
         other = "" if related is None else related.metadata.uid
-        key = (event.type, event.action, event.reason, event.controller, metadata.uid, other)
+        # Not the note, but the version of the object: a pod whose condition has been written since,
+        # with another message, gets an event of its own.
+        key = (
+            event.type,
+            event.action,
+            event.reason,
+            event.controller,
+            metadata.uid,
+            metadata.resource_version,
+            other,
+        )
         known = self._series
         series = known.get(key)
         if series is not None:
             if at_s - series.last_s <= SERIES_IDLE_S:
-                return self._repeat(event, key, series, at_s)
+                return self._repeat(key, series, at_s)
             del known[key]
         # Nanoseconds name the event upstream; a serial keeps two of one moment apart.
         name = f"{metadata.name}.{int(at_s * 1e9) + next(self._serials):x}"
-        known[key] = series = _Series(metadata.namespace or "default", name, at_s, at_s, at_s)
-        return event, key, self._creation(event, series), 1
+        known[key] = series = _Series(
+            event, metadata.namespace or "default", name, at_s, at_s, at_s
+        )
+        return series, key, self._creation(event, series), 1
 
     def _creation(
         self, event: RecordEvent, series: _Series, repeated: EventSeries | None = None
@@ -201,12 +230,12 @@ class EventRecorder:
         )
         return Create(EVENT, series.namespace, body)
 
-    def _repeat(self, event: RecordEvent, key: _Key, series: _Series, at_s: float) -> _Call | None:
+    def _repeat(self, key: _Key, series: _Series, at_s: float) -> _Call | None:
         series.count += 1
         series.last_s = at_s
         self._series.move_to_end(key)
         # The second one makes it a series; the rest is told now and then (`_sweep`).
-        return (event, key, self._rewriting(series, at_s), 1) if series.count == 2 else None
+        return (series, key, self._rewriting(series, at_s), 1) if series.count == 2 else None
 
     def _rewriting(self, series: _Series, now_s: float) -> Patch:
         series.written, series.written_s = series.count, now_s
@@ -224,7 +253,7 @@ class EventRecorder:
             # An event lives for an hour since it was last written.
             stale = now_s - series.written_s >= SERIES_REWRITE_S
             if series.count > series.written if ended else stale:
-                self._again.append((None, key, self._rewriting(series, now_s), 1))
+                self._again.append((series, key, self._rewriting(series, now_s), 1))
         self._sweep_planned = bool(self._series)
         if self._sweep_planned:
             self._call_later(SERIES_IDLE_S, self._sweep)
@@ -244,18 +273,19 @@ class EventRecorder:
             self.on_empty()
 
     def _failed(self, call: _Call, error: ApiError) -> None:
-        event, key, request, tries = call
-        series = self._series.get(key)
+        series, key, request, tries = call
         if isinstance(error, Unavailable) and tries < TRIES_MAX:
             self._waiting += 1
             delay_s = RETRY_S * (1.0 + RETRY_JITTER * self._random.random())
-            self._call_later(delay_s, partial(self._try_again, (event, key, request, tries + 1)))
+            self._call_later(delay_s, partial(self._try_again, (series, key, request, tries + 1)))
         elif isinstance(error, AlreadyExists) and tries > 1:
             pass  # An earlier try made it, whose answer was lost.
-        elif isinstance(error, NotFound) and isinstance(request, Patch) and event and series:
+        elif isinstance(error, NotFound) and isinstance(request, Patch):
             # It is gone, for its hour was over: it is made anew, and says how many there were.
+            series.written = series.count
             repeated = EventSeries(series.count, format_micro_time(series.last_s))
-            self._again.append((event, key, self._creation(event, series, repeated), tries))
+            creation = self._creation(series.event, series, repeated)
+            self._again.append((series, key, creation, tries))
         else:
             self._give_up(key, error)
 

@@ -28,7 +28,7 @@ PING = Check("ping", lambda: "")
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class HealthReport:
     status: int
     text: str
 
@@ -44,7 +44,7 @@ class Health:
     _last: Family = field(default_factory=lambda: Family(HEALTH_CHECK))
     _runs: Family = field(default_factory=lambda: Family(HEALTH_CHECKS))
 
-    def answer(self, path: str, *, verbose: bool, exclude: Sequence[str]) -> Answer | None:
+    def answer(self, path: str, *, verbose: bool, exclude: Sequence[str]) -> HealthReport | None:
         """`path` is /ENDPOINT or /ENDPOINT/CHECK; None if there is no such thing."""
         endpoint, _, name = path.removeprefix("/").partition("/")
         checks = self.checks.get(endpoint)
@@ -58,15 +58,15 @@ class Health:
     def slis(self) -> str:
         return text_of(self.choice.shown([self._last, self._runs]))
 
-    def _one(self, endpoint: str, check: Check) -> Answer:
+    def _one(self, endpoint: str, check: Check) -> HealthReport:
         problem = self._run(endpoint, check)
         if problem:
-            return Answer(500, f"internal server error: {problem}\n")
-        return Answer(200, "ok")
+            return HealthReport(500, f"internal server error: {problem}\n")
+        return HealthReport(200, "ok")
 
     def _all(
         self, endpoint: str, checks: tuple[Check, ...], *, verbose: bool, exclude: set[str]
-    ) -> Answer:
+    ) -> HealthReport:
         lines = []
         failed = []
         for check in checks:
@@ -84,8 +84,8 @@ class Health:
         text = "\n".join([*lines, ""])
         if failed:
             self.log.info(2, f"{endpoint} check failed", checks="; ".join(failed))
-            return Answer(500, f"{text}{endpoint} check failed\n")
-        return Answer(200, f"{text}{endpoint} check passed\n" if verbose else "ok")
+            return HealthReport(500, f"{text}{endpoint} check failed\n")
+        return HealthReport(200, f"{text}{endpoint} check passed\n" if verbose else "ok")
 
     def _run(self, endpoint: str, check: Check) -> str:
         problem = check.problem()

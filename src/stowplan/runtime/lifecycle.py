@@ -4,13 +4,17 @@ Without a loop of its own, like the driver below it: live, asyncio grants the tu
 simulations the virtual clock does.  Who leads is decided by `cluster.leader_election`; without
 election this replica always does.
 
-It ends in one of four ways, and tells `on_end`:
+It ends in one of these ways, and tells `on_end`:
 
 - asked to stop: no more pods are taken, bindings that run come to their end (within a grace
   period), events are sent, the lease is given back: exit code 0;
 - asked again: at once, code 1;
 - the lease was lost: at once, code 1, since another replica may lead already;
 - the machine broke: at once, code 70, and the lease is given back.
+
+A fifth needs another thread, since this one is in a call that does not return: see `runtime.guard`.
+The election may live on another thread too (`Election.there`, `Election.back`).  That the lease was
+lost is then heard of here a little later, which is why `may_write` asks the elector itself.
 """
 
 from __future__ import annotations
@@ -18,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, auto
+from functools import partial
 from random import Random
 
 from stowplan.clock import Clock
@@ -36,6 +41,12 @@ RELEASE_S = 3.0
 STOPPED = 0
 GIVEN_UP = 1
 BROKEN = InternalError.exit_code
+TOO_LONG = 124
+"""A decision did not end; as `timeout` has it."""
+
+
+def _at_once(action: Callable[[], None]) -> None:
+    action()
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +58,12 @@ class Election:
     """Apart from the port for scheduling: a backlog of bindings must not cost us the lease."""
     delay_cache: bool = False
     """Follow the cluster only once the lease is held."""
+    call_later: CallLater | None = None
+    """Timers of the election; None: the replica's."""
+    there: Callable[[Callable[[], None]], None] = _at_once
+    """Has something done where the election lives."""
+    back: Callable[[Callable[[], None]], None] = _at_once
+    """Has something done where the replica lives."""
 
 
 class _Phase(Enum):
@@ -84,6 +101,7 @@ class Replica:
         self._on_end = on_end
         self._grace_s = grace_s
         self._abandon = abandon
+        self._election = election
         self._delay_cache = election is not None and election.delay_cache
         self._phase = _Phase.FOLLOWING
         self.elector: LeaderElector | None = None
@@ -92,10 +110,10 @@ class Replica:
                 election.leases,
                 election.config,
                 clock=clock,
-                call_later=call_later,
+                call_later=election.call_later or call_later,
                 random=random,
-                on_started=self._lead,
-                on_stopped=self._lost,
+                on_started=lambda: election.back(self._lead),
+                on_stopped=lambda: election.back(self._lost),
                 on_new_leader=lambda identity: log.info(1, "New leader elected", identity=identity),
             )
         driver.active = False
@@ -110,9 +128,10 @@ class Replica:
         """Whether nobody else can lead by now.
 
         Asked before each write: a process that stood still for a while finds its lease run out
-        before its timers tell it so.
+        before its timers tell it so, and one whose election lives on another thread has lost it
+        before it is told.
         """
-        return self.is_leading and (self.elector is None or self.elector.overdue_s <= 0.0)
+        return self.is_leading and (self.elector is None or self.elector.holds)
 
     @property
     def is_stopping(self) -> bool:
@@ -121,11 +140,11 @@ class Replica:
     def start(self) -> None:
         if not self._delay_cache:
             self._driver.start()
-        if self.elector is None:
+        if self.elector is None or self._election is None:
             self._lead()
         else:
             self._log.info(1, "Attempting to acquire leader lease")
-            self.elector.start()
+            self._election.there(self.elector.start)
 
     def stop(self) -> None:
         """Asked to end; asked twice, end at once."""
@@ -138,7 +157,14 @@ class Replica:
 
     # -- leading ----------------------------------------------------------------------------
 
+    def halt(self) -> None:
+        """Send nothing from now on; somebody else ends the process."""
+        self._phase = _Phase.RELEASING
+        self._halt()
+
     def _lead(self) -> None:
+        if self._phase is not _Phase.FOLLOWING:
+            return  # Asked to stop before it was known here that the lease is ours.
         self._phase = _Phase.LEADING
         if self.elector is not None:
             self._log.info(1, "Successfully acquired lease")
@@ -201,13 +227,14 @@ class Replica:
 
     def _release(self, code: int) -> None:
         """Nothing more is sent by the scheduler, and then the lease is free for others."""
-        self._phase = _Phase.RELEASING
-        self._halt()
-        if self.elector is None:
+        self.halt()
+        elector, election = self.elector, self._election
+        if elector is None or election is None:
             self._end(code)
             return
         self._call_later(RELEASE_S, lambda: self._end(code))
-        self.elector.stop(lambda: self._end(code))
+        released = partial(election.back, partial(self._end, code))
+        election.there(lambda: elector.stop(released))
 
     def _halt(self) -> None:
         self._driver.active = False

@@ -1,8 +1,9 @@
 """`stowplan run`: a scheduler for a Kubernetes cluster, put together and kept running.
 
 Everything it is made of is elsewhere and knows nothing of asyncio: the machine and its driver, the
-election, the life from start to end (`runtime.lifecycle`).  Here they get clients, a clock, a loop
-and signals:
+election, the life from start to end (`runtime.lifecycle`).  Here they get clients, a clock, loops
+and signals.  Two threads: this one schedules; the election, the secure port and the guard, which
+must go on whatever a decision takes, are on that of `runtime.supervision`.
 
     SIGTERM, SIGINT   stop in good order; a second one: at once
     SIGHUP            read the configuration again (`runtime.reload`)
@@ -18,19 +19,21 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack
+from collections.abc import Callable, Coroutine
+from contextlib import AbstractContextManager, AsyncExitStack, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from random import Random, SystemRandom
 from time import perf_counter
+from typing import Any
 from urllib.parse import urlsplit
 from uuid import uuid4
 
 from stowplan._version import __version__
 from stowplan.clock import Clock, SteadyClock
-from stowplan.cluster.client import KubernetesClient
+from stowplan.cluster.client import KubernetesClient, OnSent
 from stowplan.cluster.kubeconfig import Connection, load_connection
-from stowplan.cluster.leader_election import ElectionConfig
+from stowplan.cluster.leader_election import ElectionConfig, LeaderElector
 from stowplan.config import SchedulerConfig, to_yaml, without_keys
 from stowplan.core.attempts import AttemptLog
 from stowplan.core.bottlenecks import Bottlenecks
@@ -39,23 +42,28 @@ from stowplan.core.machine import Machine
 from stowplan.core.profiles import Registry
 from stowplan.framework.timing import Recorders
 from stowplan.objects.kinds import NODE, POD
-from stowplan.runtime.auth import ClusterReviews, Reviews, User, Verdict
+from stowplan.runtime.auth import Access, ClusterReviews, Reviews, User
 from stowplan.runtime.decision_log import DecisionLog
 from stowplan.runtime.driver import WATCHED, Driver
 from stowplan.runtime.event_recorder import EventRecorder
 from stowplan.runtime.extender_client import HttpExtenderClient
 from stowplan.runtime.health import PING, Check, Health
+from stowplan.runtime.heartbeat import Heartbeat
 from stowplan.runtime.lifecycle import Election, Replica
-from stowplan.runtime.log import Bridge, Log
+from stowplan.runtime.log import Block, Bridge, Log
 from stowplan.runtime.memory import settle_memory, tune_collector
 from stowplan.runtime.metrics import Metrics
 from stowplan.runtime.preflight import check_cluster, needed_rights
 from stowplan.runtime.reload import FileWatch, Reloader
 from stowplan.runtime.run_options import RunOptions
 from stowplan.runtime.server import SecureServer
+from stowplan.runtime.supervision import Supervision, leave
 from stowplan.runtime.surface import Surface
+from stowplan.runtime.upkeep import answer_of, post_to
 
 SERVER_DRAIN_S = 5.0
+STEP_DOWN_S = 1.5
+"""How long giving the lease back may take when the scheduler's thread is not waited for."""
 REPORT_EVERY_S = 60.0
 
 
@@ -73,7 +81,7 @@ def run(options: RunOptions) -> int:
     log.info(1, "Starting Stowplan", version=__version__, server=connection.server)
     log.info(2, "Using component config", config=to_yaml(without_keys(config)))
     tune_collector()
-    live = Live(options, config, registry, connection, clock, log)
+    live = Live(options, config, registry, connection, clock, log, heartbeat=Heartbeat())
     return asyncio.run(live.run())
 
 
@@ -87,7 +95,7 @@ class _SplitReviews:
     async def user_of(self, token: str) -> User | None:
         return await self.authentication.user_of(token)
 
-    async def may(self, user: User, verb: str, path: str) -> Verdict:
+    async def may(self, user: User, verb: str, path: str) -> Access:
         return await self.authorization.may(user, verb, path)
 
 
@@ -100,7 +108,10 @@ class Live:
         connection: Connection,
         clock: Clock,
         log: Log,
+        *,
+        heartbeat: Heartbeat | None = None,
     ) -> None:
+        self._heartbeat = heartbeat
         self._options = options
         self._config = config
         self._connection = connection
@@ -122,21 +133,35 @@ class Live:
         self._loop = asyncio.get_running_loop()
         self._ended: asyncio.Future[int] = self._loop.create_future()
         self._loop.set_exception_handler(self._on_stray_exception)
-        for number in (signal.SIGTERM, signal.SIGINT):
-            self._loop.add_signal_handler(number, self._end, 0)
-        async with AsyncExitStack() as stack:
-            checking = asyncio.create_task(self._check())
-            self._ended.add_done_callback(lambda _: checking.cancel())
-            await asyncio.wait({checking})
-            if checking.cancelled():
-                return await self._ended
-            checking.result()
-            self._assemble(stack)
-            await self._serve(stack)
-            self._on_signals()
-            self._replica.start()
-            self._watch_over()
+        self._on_stop: Callable[[], None] = partial(self._end, 0)
+        self._replica: Replica | None = None
+        supervision = Supervision(
+            machine=lambda: self._machine,
+            on_stop=lambda: self._on_stop(),
+            log=self._log,
+            give_up=self._give_up,
+            limit_s=self._options.decision_timeout_s,
+            heartbeat=self._heartbeat,
+        )
+        self._upkeep = supervision.upkeep
+        self._upkeep.loop.set_exception_handler(self._on_stray_exception)
+        with supervision:
+            async with AsyncExitStack() as stack:
+                return await self._run(stack)
+
+    async def _run(self, stack: AsyncExitStack) -> int:
+        checking = asyncio.create_task(self._check())
+        self._ended.add_done_callback(lambda _: checking.cancel())
+        await asyncio.wait({checking})
+        if checking.cancelled():
             return await self._ended
+        checking.result()
+        replica = self._assemble(stack)
+        await self._serve(stack, replica)
+        self._on_signals(replica)
+        replica.start()
+        self._watch_over()
+        return await self._ended
 
     async def _check(self) -> None:
         """Whether the cluster can be reached, and lets us work."""
@@ -159,15 +184,12 @@ class Live:
 
     # -- putting it together ----------------------------------------------------------------
 
-    def _assemble(self, stack: AsyncExitStack) -> None:
-        scheduling = self._client(
-            "scheduler", self._connection, may_call=lambda: self._replica.may_write
-        )
+    def _assemble(self, stack: AsyncExitStack) -> Replica:
+        scheduling = self._client("scheduler", self._connection, may_call=lambda: replica.may_write)
         events = self._client("events", self._connection)
         extenders = HttpExtenderClient(os.environ)
         for closing in (scheduling, events, extenders):
             stack.push_async_callback(closing.close)
-        self._scheduling = scheduling
         recorder = EventRecorder(
             events,
             self._clock,
@@ -183,10 +205,11 @@ class Live:
             recorder=recorder,
             random=self._random,
             extender_client=extenders,
+            is_fair=True,
         )
         self._driver.on_handled = self._metrics.handled
         self._driver.on_caught_up = self._caught_up
-        self._replica = Replica(
+        self._replica = replica = Replica(
             self._driver,
             recorder,
             clock=self._clock,
@@ -202,6 +225,7 @@ class Live:
             self._options.load, self._driver.reconfigure, self._config, self._log
         )
         self._metrics.before_text.append(lambda: self._count(recorder))
+        return replica
 
     def _count(self, recorder: EventRecorder) -> None:
         families = self._metrics.families
@@ -214,10 +238,9 @@ class Live:
         if not election.leader_elect:
             return None
         renew_deadline_s = election.renew_deadline.seconds
-        leases = self._client(
-            "leader-election", self._connection, timeout_s=max(1.0, renew_deadline_s / 2)
+        leases = self._upkeep_client(
+            stack, "leader-election", self._connection, timeout_s=max(1.0, renew_deadline_s / 2)
         )
-        stack.push_async_callback(leases.close)
         config = ElectionConfig(
             identity=f"{socket.gethostname()}_{uuid4()}",
             namespace=election.resource_namespace,
@@ -226,7 +249,14 @@ class Live:
             renew_deadline_s=renew_deadline_s,
             retry_period_s=election.retry_period.seconds,
         )
-        return Election(config, leases, delay_cache=self._config.delay_cache_until_active)
+        return Election(
+            config,
+            leases,
+            delay_cache=self._config.delay_cache_until_active,
+            call_later=self._upkeep.call_later,
+            there=self._upkeep.post,
+            back=partial(post_to, self._loop),
+        )
 
     def _client(
         self,
@@ -236,9 +266,13 @@ class Live:
         timeout_s: float = 30.0,
         limited: bool = True,
         may_call: Callable[[], bool] = lambda: True,
+        upkeep: bool = False,
     ) -> KubernetesClient:
-        """One for each role, with a limit of its own: none waits for another's backlog."""
+        """One for each role, with a limit of its own: none waits for another's backlog.
+
+        With `upkeep` it is for the other thread; what it tells is counted on this one."""
         settings = self._config.client_connection
+        told: OnSent = self._metrics.sender(urlsplit(connection.server).netloc)
         return KubernetesClient(
             connection,
             clock=self._clock,
@@ -247,11 +281,19 @@ class Live:
             burst=settings.burst,
             user_agent=f"stowplan/{__version__} ({sys.platform})/{role}",
             call_timeout_s=timeout_s,
-            on_sent=self._metrics.sender(urlsplit(connection.server).netloc),
+            on_sent=(lambda *sent: post_to(self._loop, partial(told, *sent))) if upkeep else told,
+            start_timer=self._upkeep.loop.call_later if upkeep else None,
             may_call=may_call,
         )
 
-    async def _serve(self, stack: AsyncExitStack) -> None:
+    def _upkeep_client(
+        self, stack: AsyncExitStack, role: str, connection: Connection, timeout_s: float = 30.0
+    ) -> KubernetesClient:
+        client = self._client(role, connection, timeout_s=timeout_s, upkeep=True)
+        stack.push_async_callback(self._upkeep.run, client.close)
+        return client
+
+    async def _serve(self, stack: AsyncExitStack, replica: Replica) -> None:
         options = self._options
         if not options.serving.port:
             return
@@ -261,19 +303,22 @@ class Live:
             machine=self._machine,
             metrics=self._metrics,
             bottlenecks=self._bottlenecks,
-            health=self._health(),
-            is_leading=lambda: self._replica.is_leading,
+            health=self._health(replica),
+            on_scheduler=partial(answer_of, self._loop),
+            is_leading=lambda: replica.is_leading,
             reviews=self._reviews(stack),
             gates=options.gates,
             flags=options.flags,
         )
         server = SecureServer(options.serving, surface)
-        await server.start()
+        await self._upkeep.run(server.start)
         stack.push_async_callback(self._within, SERVER_DRAIN_S, server.stop)
 
-    async def _within(self, seconds: float, action: Callable[[], Awaitable[None]]) -> None:
+    async def _within(
+        self, seconds: float, action: Callable[[], Coroutine[Any, Any, None]]
+    ) -> None:
         try:
-            await asyncio.wait_for(action(), seconds)
+            await asyncio.wait_for(self._upkeep.run(action), seconds)
         except TimeoutError:
             self._log.warning("The secure port did not close in time")
 
@@ -284,20 +329,18 @@ class Live:
             connection = self._connection
             if kubeconfig:
                 connection = load_connection(kubeconfig, environment=os.environ)
-            client = self._client("reviews", connection)
-            stack.push_async_callback(client.close)
-            return ClusterReviews(client)
+            return ClusterReviews(self._upkeep_client(stack, "reviews", connection))
 
         authentication = of(self._options.authentication_kubeconfig)
         if self._options.authorization_kubeconfig == self._options.authentication_kubeconfig:
             return authentication
         return _SplitReviews(authentication, of(self._options.authorization_kubeconfig))
 
-    def _health(self) -> Health:
-        election = Check("leaderElection", self._election_problem)
-        electing = self._replica.elector is not None
+    def _health(self, replica: Replica) -> Health:
+        election = Check("leaderElection", partial(_election_problem, replica.elector))
+        electing = replica.elector is not None
         shutdown = Check(
-            "shutdown", lambda: "process is shutting down" if self._replica.is_stopping else ""
+            "shutdown", lambda: "process is shutting down" if replica.is_stopping else ""
         )
         synced = Check(
             "sched-handler-sync",
@@ -311,11 +354,6 @@ class Live:
         }
         return Health(checks, self._log, self._options.metric_choice)
 
-    def _election_problem(self) -> str:
-        elector = self._replica.elector
-        overdue_s = elector.overdue_s if elector is not None else 0.0
-        return f"the lease has run out {overdue_s:.0f} s ago" if overdue_s > 0 else ""
-
     # -- while it runs ----------------------------------------------------------------------
 
     def _call_later(self, delay_s: float, action: Callable[[], None]) -> None:
@@ -324,14 +362,10 @@ class Live:
         else:
             self._loop.call_later(delay_s, action)
 
-    def _on_signals(self) -> None:
-        for number, action in (
-            (signal.SIGTERM, self._replica.stop),
-            (signal.SIGINT, self._replica.stop),
-            (signal.SIGHUP, self._reloader.reload),
-            (signal.SIGUSR2, self._dump),
-        ):
-            self._loop.add_signal_handler(number, action)
+    def _on_signals(self, replica: Replica) -> None:
+        self._on_stop = replica.stop
+        self._loop.add_signal_handler(signal.SIGHUP, self._reloader.reload)
+        self._loop.add_signal_handler(signal.SIGUSR2, self._dump)
 
     def _watch_over(self) -> None:
         if self._options.watch_config and self._options.config:
@@ -340,12 +374,17 @@ class Live:
 
     def _look_back(self) -> None:
         if self._log.enabled(4, "live"):
-            self._log.info(4, "Where the time goes", report=self._bottlenecks.report().text)
+            self._log.info(4, "Where the time goes", report=Block(self._bottlenecks.report().text))
         self._bottlenecks.rotate()
         self._call_later(REPORT_EVERY_S, self._look_back)
 
     def _caught_up(self) -> None:
-        settle_memory()
+        pause: AbstractContextManager[None] = nullcontext()
+        if self._heartbeat is not None:
+            # The collector walks through everything once, and no thread runs meanwhile.
+            pause = self._heartbeat.paused()
+        with pause:
+            settle_memory()
         self._log.info(
             1,
             "Caches are synced",
@@ -363,9 +402,9 @@ class Live:
             (pod.metadata.uid for pod in informers[POD].list()),
         )
         text = "The cache agrees with the cluster" if found.agrees else "Cache mismatch"
-        self._log.info(0, text, problems=found.text)
+        self._log.info(0, text, problems=Block(found.text))
         self._log.info(
-            0, "Dump of cached NodeInfo and scheduling queue", dump=dump(self._machine).text
+            0, "Dump of cached NodeInfo and scheduling queue", dump=Block(dump(self._machine).text)
         )
 
     def _on_stray_exception(
@@ -377,3 +416,20 @@ class Live:
     def _end(self, code: int) -> None:
         if not self._ended.done():
             self._ended.set_result(code)
+
+    def _give_up(self, code: int) -> None:
+        """On the other thread, and without this one: the lease first, so that others may lead."""
+        end = partial(leave, code)
+        replica = self._replica
+        if replica is None or replica.elector is None:
+            end()
+            return
+        # Should it come back meanwhile, it sends nothing more.
+        post_to(self._loop, replica.halt)
+        self._upkeep.call_later(STEP_DOWN_S, end)
+        replica.elector.stop(end)
+
+
+def _election_problem(elector: LeaderElector | None) -> str:
+    overdue_s = elector.overdue_s if elector is not None else 0.0
+    return f"the lease has run out {overdue_s:.0f} s ago" if overdue_s > 0 else ""

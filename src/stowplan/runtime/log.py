@@ -27,6 +27,7 @@ from typing import Any, TextIO
 from stowplan.clock import Clock
 from stowplan.errors import InputError, StowplanError
 from stowplan.objects.times import format_micro_time
+from stowplan.printable import printable, printable_json
 
 TEXT, JSON = "text", "json"
 
@@ -130,8 +131,8 @@ def as_text(line: Line) -> str:
     month_day, time = when[5:7] + when[8:10], when[11:26]
     head = f"{line.severity}{month_day} {time} {os.getpid():>7} {line.caller}]"
     fields = "".join(f" {name}={_text_value(value)}" for name, value in line.fields.items())
-    trace = f"\n{line.trace.rstrip()}" if line.trace else ""
-    return f"{head} {json.dumps(line.message, ensure_ascii=False)}{fields}{trace}"
+    trace = "\n\t" + _indented(line.trace) if line.trace else ""
+    return f"{printable(head)} {_dumped(line.message)}{fields}{trace}"
 
 
 def as_json(line: Line) -> str:
@@ -144,7 +145,17 @@ def as_json(line: Line) -> str:
     data |= {name: _json_value(value) for name, value in line.fields.items()}
     if line.trace:
         data["stacktrace"] = line.trace
-    return json.dumps(data, ensure_ascii=False, default=str)
+    return _dumped(data)
+
+
+def _dumped(data: Any) -> str:
+    return printable_json(json.dumps(data, ensure_ascii=False, default=str))
+
+
+class Block(str):
+    """Text of our own in several lines, such as a report."""
+
+    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,12 +182,16 @@ def _text_value(value: Any) -> str:
     if isinstance(value, int | float):
         return str(value)
     if isinstance(value, list | tuple | dict):
-        return json.dumps(value, ensure_ascii=False, default=str)
-    text = str(value)
-    if "\n" in text:
+        return _dumped(value)
+    if isinstance(value, Block) and "\n" in value:
         # As klog: a block of its own, easier to read than one long escaped line.
-        return "<\n\t" + text.rstrip("\n").replace("\n", "\n\t") + "\n >"
-    return json.dumps(text, ensure_ascii=False)
+        return "<\n\t" + _indented(value) + "\n >"
+    return _dumped(str(value))
+
+
+def _indented(text: str) -> str:
+    """Lines that cannot be taken for ones of the log."""
+    return "\n\t".join(map(printable, text.rstrip().split("\n")))
 
 
 def _json_value(value: Any) -> Any:

@@ -36,6 +36,7 @@ def forget_counts(machine: Machine) -> None:
             tally.pre_filtered = tally.filtered = tally.scored = 0
     counts = machine.queue.metrics
     counts.incoming_pods.clear()
+    counts.held_back_s.clear()
     counts.hint_executions.clear()
     counts.hint_durations.clear()
 
@@ -74,6 +75,9 @@ def _read_queue(families: Families, machine: Machine) -> None:
     _copy(families["scheduler_unschedulable_pods"], counts.unschedulable_pods.items())
     inflight = (((event,), count) for event, count in counts.inflight_events.items())
     _copy(families["scheduler_inflight_events"], inflight)
+    held_back = (((name,), seconds) for name, seconds in queue.held_back_seconds().items())
+    _copy(families["stowplan_namespace_held_back_seconds_total"], held_back)
+    families["stowplan_held_back_pods"].set(value=queue.held_back_count())
     hints = families["scheduler_queueing_hint_execution_duration_seconds"]
     for labels, durations in counts.hint_durations.items():
         histogram = hints.histogram(*labels)
@@ -130,5 +134,5 @@ def _prime(families: Families, machine: Machine) -> None:
         families["scheduler_volume_scheduling_stage_error_total"].add(stage, amount=0)
 
 
-def _copy(family: Family, counts: Iterable[tuple[Labels, int]]) -> None:
+def _copy(family: Family, counts: Iterable[tuple[Labels, float]]) -> None:
     family.values = {labels: float(count) for labels, count in counts}

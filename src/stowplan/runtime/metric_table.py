@@ -439,6 +439,20 @@ OWN: tuple[Spec, ...] = (
         _ALPHA,
         "Nodes that had to be asked about again because they had changed, or were new.",
     ),
+    Spec(
+        "stowplan_namespace_held_back_seconds_total",
+        _COUNTER,
+        ("namespace",),
+        _ALPHA,
+        "How long pods of a namespace were passed over because its attempts had been long.",
+    ),
+    Spec(
+        "stowplan_held_back_pods",
+        _GAUGE,
+        (),
+        _ALPHA,
+        "Active pods that let others go first because attempts of their namespace were long.",
+    ),
 )
 
 PROCESS: tuple[Spec, ...] = (

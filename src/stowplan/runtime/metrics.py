@@ -20,7 +20,7 @@ from time import perf_counter
 from typing import Any
 
 from stowplan.cluster.http_request import HttpRequest
-from stowplan.core.attempts import Bound
+from stowplan.core.attempts import AttemptObserver, Bound, Failed
 from stowplan.core.decision import Decision
 from stowplan.core.machine import Machine
 from stowplan.core.messages import Added, Deleted, Event, Updated
@@ -32,9 +32,12 @@ from stowplan.objects.kinds import (
     CSI_DRIVER,
     CSI_NODE,
     CSI_STORAGE_CAPACITY,
+    DEVICE_CLASS,
     NODE,
     PERSISTENT_VOLUME,
     PERSISTENT_VOLUME_CLAIM,
+    RESOURCE_CLAIM,
+    RESOURCE_SLICE,
     STORAGE_CLASS,
     VOLUME_ATTACHMENT,
 )
@@ -66,6 +69,9 @@ _RESOURCES: dict[type[KubeObject] | bool, str] = {
     CSI_STORAGE_CAPACITY.struct: Resource.CSI_STORAGE_CAPACITY,
     STORAGE_CLASS.struct: Resource.STORAGE_CLASS,
     VOLUME_ATTACHMENT.struct: Resource.VOLUME_ATTACHMENT,
+    RESOURCE_CLAIM.struct: Resource.RESOURCE_CLAIM,
+    RESOURCE_SLICE.struct: Resource.RESOURCE_SLICE,
+    DEVICE_CLASS.struct: Resource.DEVICE_CLASS,
 }
 """What an object is to the queue; of pods, whether they have a node says it.  Changes of other
 kinds wake nobody, and are not counted upstream."""
@@ -98,7 +104,7 @@ _VOLUME_ERROR = re.compile(r'(\w+) plugin "VolumeBinding"')
 _CALL_TYPES = {"/binding": "pod_binding", "/status": "pod_status_patch"}
 
 
-class Metrics:
+class Metrics(AttemptObserver):
     now = staticmethod(perf_counter)
 
     def __init__(self, random: Random, choice: MetricChoice | None = None) -> None:
@@ -157,18 +163,12 @@ class Metrics:
             self._sli_s[min(tries, _MANY_ATTEMPTS)].extend(waits_s)
         self._count_if_many()
 
-    def failed(
-        self,
-        queued: QueuedPod,
-        decision: Decision,
-        status: Status,
-        now_s: float,
-        seconds: float,
-    ) -> None:
+    def failed(self, attempt: Failed, now_s: float) -> None:
+        queued, status = attempt.queued, attempt.status
         self._binding.discard(queued.info.uid)
-        self._note_failure(decision, status)
+        self._note_failure(attempt.decision, status)
         result = "unschedulable" if status.is_rejected else "error"
-        self._times(result, queued.profile).append(seconds)
+        self._times(result, queued.profile).append(attempt.seconds)
         self._count_if_many()
 
     def _times(self, result: str, profile: str) -> list[float]:
@@ -204,12 +204,6 @@ class Metrics:
             stage = _VOLUME_STAGES.get(found.group(1)) if found is not None else None
             if stage is not None:
                 self._scheduler("volume_scheduling_stage_error_total").add(stage)
-
-    def plugin_error(self, plugin: str, point: str, cause: Exception) -> None:
-        return None
-
-    def problem(self, text: str) -> None:
-        return None
 
     # -- where the time goes ----------------------------------------------------------------
 

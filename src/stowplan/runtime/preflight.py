@@ -21,6 +21,7 @@ from stowplan.objects.kinds import (
     PERSISTENT_VOLUME,
     PERSISTENT_VOLUME_CLAIM,
     POD,
+    RESOURCE_CLAIM,
     Kind,
 )
 from stowplan.runtime.log import Log
@@ -81,6 +82,9 @@ def needed_rights(watched: Iterable[Kind], lease: tuple[str, str] | None) -> lis
         Right("delete", POD),
         Right("patch", PERSISTENT_VOLUME),
         Right("patch", PERSISTENT_VOLUME_CLAIM),
+        *(Right(verb, RESOURCE_CLAIM) for verb in ("get", "create", "patch", "delete")),
+        Right("patch", RESOURCE_CLAIM, "status"),
+        Right("patch", RESOURCE_CLAIM, "binding"),  # To write allocations and reservations.
         Right("create", EVENT),
         Right("patch", EVENT),
     ]

@@ -22,6 +22,7 @@ from stowplan.config import (
 from stowplan.core.profiles import Registry, check_config
 from stowplan.errors import ConfigError
 from stowplan.runtime.extender_client import check_extenders
+from stowplan.runtime.guard import DECISION_TIMEOUT_S
 from stowplan.runtime.log import TEXT, Verbosity
 from stowplan.runtime.metric_choice import MetricChoice
 from stowplan.runtime.plugins_path import load_registry
@@ -47,6 +48,7 @@ class RunOptions:
     startup_timeout_s: float = 60.0
     shutdown_grace_s: float = 20.0
     unschedulable_max_s: float = 300.0
+    decision_timeout_s: float = DECISION_TIMEOUT_S
     serving: ServingOptions = field(default_factory=ServingOptions)
     authentication_kubeconfig: str = ""
     authorization_kubeconfig: str = ""

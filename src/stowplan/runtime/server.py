@@ -4,13 +4,14 @@ One after the other, as kube-scheduler's chain has it: a failure here harms no o
 request is logged at -v 6, the caller is known (401) and allowed (403), then `runtime.endpoints`
 answers.  Long answers are sent in pieces, and the scheduler has its turn between two of them.
 
-Made by `runtime.live`, from a `Surface`.
+Made by `runtime.live`, from a `Surface`, and run on the thread of `runtime.upkeep`: health is
+answered while the scheduler is busy, everything else is read on the scheduler's own thread.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from time import perf_counter
 from typing import Any
@@ -33,6 +34,8 @@ BODY_TIMEOUT_S = 10.0
 KEEP_ALIVE_S = 90.0
 """A connection may be silent for so long, also before or within the head of a request."""
 WRITE_TIMEOUT_S = 60.0
+SCHEDULER_TIMEOUT_S = 10.0
+"""For what only the scheduler knows."""
 DRAIN_S = 5.0
 ACCESS_LOG_LEVEL = 6
 
@@ -50,6 +53,7 @@ class SecureServer:
         self._options = options
         self._log = surface.log
         self._tls = ServingTls(options, surface.clock, surface.log)
+        self._on_scheduler = surface.on_scheduler
         self._gatekeeper = Gatekeeper(surface.reviews, surface.clock, surface.log, options.auth)
         self._endpoints = Endpoints(surface)
         self._requests = 0
@@ -61,6 +65,8 @@ class SecureServer:
             self._handle,
             access_log=None,
             keepalive_timeout=KEEP_ALIVE_S,
+            # Nobody unpacks what a caller sends, known or not: a number is all there is to send.
+            auto_decompress=False,
             max_line_size=HEADER_BYTES_MAX,
             max_field_size=HEADER_BYTES_MAX,
         )
@@ -110,7 +116,7 @@ class SecureServer:
             reply = Reply(500, "This request caused the scheduler to fail; see its log\n")
         finally:
             self._requests -= 1
-        response = await _send(request, reply)
+        response = await self._send(request, reply)
         if self._log.enabled(ACCESS_LOG_LEVEL, "server"):
             self._log.info(
                 ACCESS_LOG_LEVEL,
@@ -134,7 +140,41 @@ class SecureServer:
         query = {name: request.query.getall(name) for name in request.query}
         accept = request.headers.get("Accept", "")
         body = await _body(request)
-        return self._endpoints.answer(Question(request.method, path, query, accept, body))
+        question = Question(request.method, path, query, accept, body)
+        if not self._endpoints.is_about_scheduler(path):
+            return self._endpoints.answer(question)
+        reply: Reply = await self._read(lambda: self._endpoints.answer(question))
+        return reply
+
+    async def _read(self, action: Callable[[], Any]) -> Any:
+        """Of the scheduler, which is not waited for longer than a decision should take."""
+        try:
+            async with asyncio.timeout(SCHEDULER_TIMEOUT_S):
+                return await self._on_scheduler(action)
+        except TimeoutError:
+            raise Timeout("the scheduler is busy with a decision") from None
+
+    async def _send(self, request: web.BaseRequest, reply: Reply) -> web.StreamResponse:
+        headers = {**_HEADERS, "Content-Type": reply.content_type}
+        if isinstance(reply.body, str):
+            return web.Response(status=reply.status, body=reply.body.encode(), headers=headers)
+        response = web.StreamResponse(status=reply.status, headers=headers)
+        pieces = _gathered(reply.body)
+        try:
+            async with asyncio.timeout(WRITE_TIMEOUT_S):
+                await response.prepare(request)
+                while request.method != "HEAD":
+                    piece = await self._read(lambda: next(pieces, b""))
+                    if not piece:
+                        break
+                    await response.write(piece)
+                    # `write` waits only while the buffer is full: let others go on in any case.
+                    await asyncio.sleep(0)
+                await response.write_eof()
+        except (TimeoutError, Timeout):
+            if request.transport is not None:
+                request.transport.abort()
+        return response
 
 
 async def _body(request: web.BaseRequest) -> bytes:
@@ -163,26 +203,6 @@ def refusal(error: ApiError) -> Reply:
     if error.code == 403:
         status["details"] = {}
     return Reply(error.code, msgspec.json.encode({**status, "code": error.code}).decode(), JSON)
-
-
-async def _send(request: web.BaseRequest, reply: Reply) -> web.StreamResponse:
-    headers = {**_HEADERS, "Content-Type": reply.content_type}
-    if isinstance(reply.body, str):
-        return web.Response(status=reply.status, body=reply.body.encode(), headers=headers)
-    response = web.StreamResponse(status=reply.status, headers=headers)
-    try:
-        async with asyncio.timeout(WRITE_TIMEOUT_S):
-            await response.prepare(request)
-            if request.method != "HEAD":
-                for piece in _gathered(reply.body):
-                    await response.write(piece)
-                    # `write` waits only while the buffer is full: let others go on in any case.
-                    await asyncio.sleep(0)
-            await response.write_eof()
-    except TimeoutError:
-        if request.transport is not None:
-            request.transport.abort()
-    return response
 
 
 def _gathered(pieces: Iterable[str]) -> Iterator[bytes]:

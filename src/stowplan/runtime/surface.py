@@ -3,12 +3,16 @@
 `runtime.live` fills a `Surface` in and hands it, with the `ServingOptions` of the command line, to
 `runtime.server.SecureServer(options, surface)`, which has `start()`, `stop()` (both to be awaited)
 and `port`.  The server only reads from here; nothing in here waits.
+
+The server may run on another thread than the scheduler (`runtime.upkeep`): health, and who may ask,
+need nothing of the scheduler; all else is read on its thread, by `on_scheduler`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from stowplan.clock import Clock
 from stowplan.config import DEFAULT_GATES, FeatureGates
@@ -43,6 +47,10 @@ class ServingOptions:
     auth: AuthSettings = field(default_factory=AuthSettings)
 
 
+async def _here(action: Callable[[], Any]) -> Any:
+    return action()
+
+
 @dataclass(slots=True)
 class Surface:
     clock: Clock
@@ -55,6 +63,8 @@ class Surface:
     bottlenecks: Bottlenecks
     health: Health
     """The checks of /healthz, /livez and /readyz, complete."""
+    on_scheduler: Callable[[Callable[[], Any]], Awaitable[Any]] = _here
+    """Has something done on the scheduler's thread, and awaits what it returns."""
     is_leading: Callable[[], bool] = lambda: True
     """Whether this replica schedules; /metrics/resources is empty while it does not."""
     reviews: Reviews | None = None

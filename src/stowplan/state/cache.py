@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from stowplan.errors import InternalError
@@ -41,11 +40,6 @@ class CacheCorrupted(InternalError):
     """The cluster says something that cannot be: a pod changed its node.  Time to start afresh."""
 
 
-class _PodState(Struct, gc=False):
-    info: PodInfo
-    assumed: bool
-
-
 class Cache:
     def __init__(self, *, assumed_ttl_s: float = 0) -> None:
         self.nodes: dict[str, NodeInfo] = {}
@@ -54,13 +48,31 @@ class Cache:
         self.images = ImageTable()
         self.assumed_ttl_s = assumed_ttl_s
         """0: an assumed pod never expires."""
-        self._pods: dict[str, _PodState] = {}
+        self._pods: dict[str, PodInfo] = {}
         self._assumed: dict[str, None] = {}
         self._bound_at_s: dict[str, float] = {}
         """Assumed pods whose binding finished, and when; the earliest first."""
         self.changes: list[tuple[Change, NodeInfo, Any]] = []
         """What the node table has not taken yet; whoever lets it grow holds on to memory."""
         self._generation = 0
+        self._holder = object()
+        """What a `NodeInfo` names as its holder if nobody else has it."""
+
+    def fork(self) -> Cache:
+        """Another one that believes the same, and goes its own way.
+
+        Nodes are shared until one of the two changes them: whoever does, copies the node first.
+        The node table must have taken all changes.
+        """
+        assert not self.changes, "the node table is behind"
+        fork = Cache(assumed_ttl_s=self.assumed_ttl_s)
+        fork.nodes = self.nodes.copy()
+        fork.tree, fork.images = self.tree.fork(), self.images.fork()
+        fork._pods, fork._assumed = self._pods.copy(), self._assumed.copy()
+        fork._bound_at_s = self._bound_at_s.copy()
+        fork._generation = self._generation
+        self._holder = object()
+        return fork
 
     # -- pods -------------------------------------------------------------------------------
 
@@ -76,8 +88,7 @@ class Cache:
         return list(self._assumed)
 
     def pod(self, uid: str) -> PodInfo | None:
-        state = self._pods.get(uid)
-        return None if state is None else state.info
+        return self._pods.get(uid)
 
     def pod_uids(self) -> list[str]:
         return list(self._pods)
@@ -90,7 +101,7 @@ class Cache:
         uid = info.uid or _key(info.pod)
         if uid in self._pods:
             raise CacheError(f"pod {uid}({info.key}) is in the cache, so can't be assumed")
-        self._pods[uid] = _PodState(info, assumed=True)
+        self._pods[uid] = info
         self._assumed[uid] = None
         self._add_to_node(info)
 
@@ -103,69 +114,67 @@ class Cache:
     def forget_pod(self, info: PodInfo) -> None:
         """Undo `assume_pod`.  Forgetting a pod nobody knows is fine."""
         uid = _key(info.pod)
-        state = self._pods.get(uid)
-        if state is None:
+        known = self._pods.get(uid)
+        if known is None:
             return
-        if state.info.node_name != info.node_name:
+        if known.node_name != info.node_name:
             raise CacheError(
                 f"pod {uid}({info.key}) was assumed on {info.node_name} "
-                f"but assigned to {state.info.node_name}"
+                f"but assigned to {known.node_name}"
             )
-        if not state.assumed:
+        if uid not in self._assumed:
             raise CacheError(f"pod {uid}({info.key}) wasn't assumed so cannot be forgotten")
-        self._drop(uid, state)
+        self._drop(uid, known)
 
     def add_pod(self, pod: Pod) -> PodInfo:
         """The cluster shows the pod on a node: confirm an assumed one, or learn of a new one."""
         uid = _key(pod)
-        state = self._pods.get(uid)
-        if state is None:
-            info = PodInfo(pod)
-            self._pods[uid] = _PodState(info, assumed=False)
+        known = self._pods.get(uid)
+        if known is None:
+            info = self._pods[uid] = PodInfo(pod)
             self._add_to_node(info)
             return info
-        if not state.assumed:
-            raise CacheError(f"pod {uid}({state.info.key}) was already in added state")
-        info = PodInfo(pod, same_kind(state.info, pod))
-        self._replace(state.info, info)
-        state.info, state.assumed = info, False
+        if uid not in self._assumed:
+            raise CacheError(f"pod {uid}({known.key}) was already in added state")
+        info = PodInfo(pod, same_kind(known, pod))
+        self._replace(known, info)
+        self._pods[uid] = info
         del self._assumed[uid]
         self._bound_at_s.pop(uid, None)
         return info
 
     def update_pod(self, pod: Pod) -> PodInfo:
         uid = _key(pod)
-        state = self._pods.get(uid)
-        if state is None:
+        known = self._pods.get(uid)
+        if known is None:
             raise CacheError(
                 f"pod {_named(pod)} is not added to scheduler cache, so cannot be updated"
             )
-        if state.assumed:
+        if uid in self._assumed:
             raise CacheError(f"assumed pod {_named(pod)} should not be updated")
-        known = state.info
         if known.pod.spec.node_name != pod.spec.node_name:
             raise CacheCorrupted(
                 f"pod {_named(pod)} moved from node {known.node_name!r} to {pod.spec.node_name!r}"
             )
         info = PodInfo(pod, same_kind(known, pod))
         self._replace(known, info)
-        state.info = info
+        self._pods[uid] = info
         return info
 
     def remove_pod(self, pod: Pod) -> None:
         uid = _key(pod)
-        state = self._pods.get(uid)
-        if state is None:
+        known = self._pods.get(uid)
+        if known is None:
             raise CacheError(
                 f"pod {_named(pod)} is not found in scheduler cache, so cannot be removed from it"
             )
         node_name = pod.spec.node_name
-        if node_name and node_name != state.info.pod.spec.node_name:
+        if node_name and node_name != known.pod.spec.node_name:
             raise CacheCorrupted(
-                f"pod {uid}({state.info.key}) was removed from node {node_name!r}, "
-                f"but was on {state.info.node_name!r}"
+                f"pod {uid}({known.key}) was removed from node {node_name!r}, "
+                f"but was on {known.node_name!r}"
             )
-        self._drop(uid, state)
+        self._drop(uid, known)
 
     def next_expiry_s(self) -> float | None:
         """The moment after which `expire_assumed` would find a pod."""
@@ -178,16 +187,16 @@ class Cache:
         expired = []
         while (expiry_s := self.next_expiry_s()) is not None and now_s > expiry_s:
             uid = next(iter(self._bound_at_s))
-            expired.append(self._pods[uid].info)
+            expired.append(self._pods[uid])
             self._drop(uid, self._pods[uid])
         return expired
 
-    def _drop(self, uid: str, state: _PodState) -> None:
+    def _drop(self, uid: str, known: PodInfo) -> None:
         del self._pods[uid]
-        if state.assumed:
+        if uid in self._assumed:
             del self._assumed[uid]
             self._bound_at_s.pop(uid, None)
-        self._remove_from_node(state.info)
+        self._remove_from_node(known)
 
     def _replace(self, old: PodInfo, new: PodInfo) -> None:
         """The same pod as a newer object."""
@@ -195,12 +204,12 @@ class Cache:
         same = name == old.pod.spec.node_name and new.kind is old.kind
         if same and (not new.kind.has_claims or new.claim_keys == old.claim_keys):
             # The sums stand.
-            node = self.nodes[name]
+            node = self._own(name)
             node.pods[new.uid] = new
             self._changed(_POD_SWAPPED, node, None)
         elif name == old.pod.spec.node_name and new.kind.takes_up_as_much_as(old.kind):
             # As when binding gave it the labels of its node's zone.
-            node = self.nodes[name]
+            node = self._own(name)
             known = node.pods.pop(new.uid)
             node.pods[new.uid] = new
             self._changed(_POD_REDEFINED, node, (known, new))
@@ -211,26 +220,37 @@ class Cache:
     def _add_to_node(self, info: PodInfo) -> None:
         name = info.pod.spec.node_name
         node = self.nodes.get(name)
-        if node is None:
-            node = self.nodes[name] = NodeInfo(name)
+        if node is None or node.holder is not self._holder:
+            node = self._own(name)
         node.add_pod(info)
         self._changed(_POD_ADDED, node, info)
 
     def _remove_from_node(self, info: PodInfo) -> None:
         name = info.pod.spec.node_name
-        node = self.nodes[name]
+        node = self._own(name)
         self._changed(_POD_REMOVED, node, node.remove_pod(info))
         if node.node is None and not node.pods:
             del self.nodes[name]
 
     # -- nodes ------------------------------------------------------------------------------
 
+    def own_all(self) -> None:
+        """See that no node is shared with a fork."""
+        for name in self.nodes:
+            self._own(name)
+
+    def _own(self, name: str) -> NodeInfo:
+        """The node of that name, to be changed: made if it is not known, copied if it is shared."""
+        info = self.nodes.get(name)
+        if info is None or info.holder is not self._holder:
+            info = self.nodes[name] = NodeInfo(name) if info is None else info.clone()
+            info.holder = self._holder
+        return info
+
     def add_node(self, node: Node) -> NodeInfo:
         """Add a node or take in its update; pods already counted on it stay."""
         name = node.metadata.name
-        info = self.nodes.get(name)
-        if info is None:
-            info = self.nodes[name] = NodeInfo(name)
+        info = self._own(name)
         known = info.node
         stale = name in self.images.stale
         if known is not None and not stale and _is_heartbeat(known, node):
@@ -250,6 +270,8 @@ class Cache:
         info = self.nodes.get(name)
         if info is None or info.node is None:
             raise CacheError(f"node {name} is not found")
+        info = self._own(name)
+        assert info.node is not None, name
         self.images.remove(info.node)
         self.tree.remove(name)
         info.node = None

@@ -7,18 +7,21 @@ it finds the counts without hashing anything, and makes them again if they were 
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Hashable
+from operator import attrgetter
+from typing import TYPE_CHECKING, Protocol, TypeVar
 from weakref import ref
 
 import numpy as np
 
 from stowplan.state.counts import CountColumn, DomainCounts, Domains
-from stowplan.state.pod_info import PodKind, kind_count
+from stowplan.state.label_column import LabelColumn
+from stowplan.state.pod_info import KeptPer, PodKind, kind_count
 from stowplan.state.pod_sorts import Place, PodSort, places_of
 from stowplan.state.row_set import ALL_NODES, Member, all_nodes
 
 if TYPE_CHECKING:
+    from stowplan.state.count_sums import SumQuery
     from stowplan.state.node_table import NodeTable
 
 _BYTES_MAX = 256 * 2**20
@@ -31,10 +34,16 @@ _COUNTS_MIN = 64
 """So many are kept however large the table is.  Beyond the bound, the quarter goes that nobody
 asked for the longest."""
 
+_COUNTS_IDLE = 2400
+"""So many are kept if there is memory, however few kinds of pods there are: one of them may ask
+for a thousand."""
+
 _COUNTS_PER_KIND = 16
 """More are not kept for each kind of pod there is: pods that are gone ask for nothing."""
 
-_DOMAINS_MAX = 512
+_DOMAINS_MAX = 1200
+
+_used = attrgetter("used")
 
 
 class CountIndex:
@@ -42,8 +51,11 @@ class CountIndex:
         self._table = table
         self._columns: dict[PodSort, CountColumn] = {}
         self._columns_at: dict[Place, dict[CountColumn, None]] = {}
-        self._domains: dict[tuple[str, Hashable], Domains] = {}
-        self._domain_counts: dict[tuple[PodSort, str, Hashable], DomainCounts] = {}
+        self._domains: dict[Domains, tuple[LabelColumn, Hashable]] = {}
+        self._domains_at: dict[LabelColumn, dict[Hashable, Domains]] = {}
+        self._domain_counts: dict[DomainCounts, None] = {}
+        self._counting = KeptPer()
+        """Per kind of pod the columns in which its pods count, as of a version."""
         self._version = 0
         """Grows when columns were made or dropped."""
 
@@ -62,17 +74,13 @@ class CountIndex:
 
     def domain_counts(self, query: DomainQuery) -> DomainCounts:
         """Pods per value of a label, over the nodes of a row set."""
-        table = self._table
-        table.label(query.topology_key)
-        key = (query.sort, query.topology_key, query.rows_key)
-        found = self._domain_counts.get(key)
+        domains, column = self.domains_of(query), query.per_node.ask(self._table)
+        found = domains.counted.get(column)
         if found is None:
             if len(self._domain_counts) >= self._counts_max:
-                self._retire(_oldest(self._domain_counts, len(self._domain_counts) // 4))
-            domains = self._domains_of(query)
-            column = self.column(query.sort)
-            found = self._domain_counts[key] = DomainCounts(column, domains)
-            column.in_domains.append(found)
+                self._retire(_oldest(self._domain_counts))
+            found = domains.counted[column] = DomainCounts(column, domains)
+            self._domain_counts[found] = None
         found.refresh()
         return found
 
@@ -91,7 +99,7 @@ class CountIndex:
         return True
 
     def resize(self, size: int, capacity: int) -> None:
-        for domains in self._domains.values():
+        for domains in self._domains:
             domains.resize(capacity)
         for column in self._columns.values():
             column.resize(size, capacity)
@@ -105,14 +113,15 @@ class CountIndex:
         self._columns_at.clear()
         self._version += 1
 
-    def forget_label(self, key: str) -> None:
-        """The label's values are numbered anew."""
-        self._retire_domains([k for k in self._domains if k[0] == key])
+    def forget_label(self, label: LabelColumn) -> None:
+        """The column does not follow its label any more."""
+        self._retire_domains([*self._domains_at.get(label, {}).values()])
 
     @property
     def _counts_max(self) -> int:
         by_memory = _BYTES_MAX // (4 * self._table.capacity + _FIXED_BYTES)
-        return max(_COUNTS_MIN, min(by_memory, _COUNTS_PER_KIND * kind_count()))
+        wanted = max(_COUNTS_IDLE, _COUNTS_PER_KIND * kind_count())
+        return max(_COUNTS_MIN, min(by_memory, wanted))
 
     def _counted(self, sort: PodSort) -> CountColumn:
         table = self._table
@@ -131,31 +140,36 @@ class CountIndex:
 
     def _columns_counting(self, kind: PodKind) -> list[tuple[CountColumn, int]]:
         """The columns in which pods of this kind count, and how often."""
-        kept: tuple[int, list[tuple[CountColumn, int]]] | None = kind.kept.get(self)
-        if kept is None or kept[0] != self._version:
-            counting = [
+        kept = self._counting[kind.ref]
+        if kept.get("version") != self._version:
+            kept["version"] = self._version
+            kept["columns"] = [
                 (column, weight)
                 for place in places_of(kind)
                 for column in self._columns_at.get(place, ())
                 if (weight := column.sort.weigh(kind))
             ]
-            kept = kind.kept[self] = (self._version, counting)
-        return kept[1]
+        counting: list[tuple[CountColumn, int]] = kept["columns"]
+        return counting
 
-    def _domains_of(self, query: DomainQuery) -> Domains:
+    def domains_of(self, query: DomainQuery | SumQuery) -> Domains:
+        """Which node is in which domain."""
         table = self._table
-        key = (query.topology_key, query.rows_key)
-        domains = self._domains.get(key)
+        label, rows_key = table.label(query.topology_key), query.rows_key
+        domains = self._domains_at.get(label, {}).get(rows_key)
         if domains is None:
             if len(self._domains) >= _DOMAINS_MAX:
-                self._retire_domains(_oldest(self._domains, _DOMAINS_MAX // 4))
-            rows = table.row_set(query.rows_key, query.member)
-            domains = self._domains[key] = Domains(table, table.label(query.topology_key), rows)
+                self._retire_domains(_oldest(self._domains))
+            rows = table.row_set(rows_key, query.member)
+            domains = Domains(table, label, rows)
+            self._domains[domains] = (label, rows_key)
+            self._domains_at.setdefault(label, {})[rows_key] = domains
         return domains
 
     def _drop_columns(self) -> None:
-        for sort in _oldest(self._columns, len(self._columns) // 4):
-            column = self._columns.pop(sort)
+        for column in _oldest(self._columns.values()):
+            sort = column.sort
+            del self._columns[sort]
             column.retired = True
             for place in sort.places:
                 columns = self._columns_at[place]
@@ -163,22 +177,35 @@ class CountIndex:
                 if not columns:
                     del self._columns_at[place]
         self._version += 1
-        self._retire([k for k, d in self._domain_counts.items() if d.column.retired])
+        self._retire([counts for counts in self._domain_counts if counts.column.retired])
 
-    def _retire_domains(self, keys: list[tuple[str, Hashable]]) -> None:
-        gone = {id(self._domains.pop(key)) for key in keys}
-        if gone:
-            self._retire([k for k, d in self._domain_counts.items() if id(d.domains) in gone])
+    def _retire_domains(self, gone: list[Domains]) -> None:
+        for domains in gone:
+            label, rows_key = self._domains.pop(domains)
+            at = self._domains_at[label]
+            del at[rows_key]
+            if not at:
+                del self._domains_at[label]
+            self._retire([*domains.counted.values()])
 
-    def _retire(self, keys: Iterable[tuple[PodSort, str, Hashable]]) -> None:
-        for key in keys:
-            domain_counts = self._domain_counts.pop(key)
-            domain_counts.retired = True
-            domain_counts.column.in_domains.remove(domain_counts)
+    def _retire(self, gone: list[DomainCounts]) -> None:
+        for counts in gone:
+            del self._domain_counts[counts]
+            del counts.domains.counted[counts.column]
+            counts.column.in_domains.pop(counts, None)
+            counts.retired = True
 
 
-def _oldest(counts: dict[Any, Any], amount: int) -> list[Any]:
-    return sorted(counts, key=lambda key: counts[key].used)[: max(1, amount)]
+class _Dated(Protocol):
+    used: int
+
+
+_Item = TypeVar("_Item", bound=_Dated)
+
+
+def _oldest(items: Collection[_Item]) -> list[_Item]:
+    """The quarter that nobody asked for the longest."""
+    return sorted(items, key=_used)[: max(1, len(items) // 4)]
 
 
 class CountQuery:
@@ -204,16 +231,17 @@ class CountQuery:
 class DomainQuery:
     """Asks for `DomainCounts`, again and again."""
 
-    __slots__ = ("_found", "member", "rows_key", "sort", "topology_key")
+    __slots__ = ("_found", "member", "per_node", "rows_key", "topology_key")
 
     def __init__(
         self,
-        sort: PodSort,
+        per_node: CountQuery,
         topology_key: str,
         rows_key: Hashable = ALL_NODES,
         member: Member = all_nodes,
     ) -> None:
-        self.sort = sort
+        self.per_node = per_node
+        """What is added up; shared by queries about the same pods, which are long to compare."""
         self.topology_key = topology_key
         self.rows_key = rows_key
         """Equal keys must mean equal `member` functions."""

@@ -9,24 +9,26 @@ a node changed.  `state.count_index` keeps them.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stowplan.state.label_column import ABSENT, LabelColumn
 from stowplan.state.pod_sorts import PodSort
+from stowplan.state.row_follower import FEW, RowFollower
 
 if TYPE_CHECKING:
     from stowplan.state.node_table import NodeTable
     from stowplan.state.row_set import RowSet
 
-Counts = NDArray[np.int32]
+Counts = NDArray[np.signedinteger[Any]]
+"""int32, or int64 where pods count with weights."""
 Numbers = NDArray[np.intp]
 
-_ONE_BY_ONE_MAX = 32
-"""Up to so many changed nodes are moved between domains singly; beyond, all are looked at."""
-
+_FOLLOWED_MAX = 64
+"""With more labels than that to be followed, all are added up anew when somebody asks: a pod with
+a thousand constraints must not make every other pod pay for them."""
 
 _FEW_DOMAINS = 64
 """So few are gone through faster one by one than by an array operation."""
@@ -47,16 +49,23 @@ class CountColumn:
         "used",
     )
 
-    def __init__(self, sort: PodSort, size: int, capacity: int) -> None:
+    def __init__(
+        self,
+        sort: PodSort,
+        size: int,
+        capacity: int,
+        dtype: type[np.signedinteger[Any]] = np.int32,
+    ) -> None:
         self.sort = sort
-        self.in_domains: list[DomainCounts] = []
+        self.in_domains: dict[DomainCounts, None] = {}
+        """Those that follow it pod by pod."""
         self.total = 0
         """The sum over all nodes."""
         self.retired = False
         """Dropped to stay within bounds and no longer kept up to date: ask the index again."""
         self.used = 0
         """The table's version when somebody last asked for it."""
-        self._per_row: Counts = np.zeros(capacity, np.int32)
+        self._per_row: Counts = np.zeros(capacity, dtype)
         self._cells = self._per_row.data
         """The same for single cells: an array takes twice as long for one."""
         self._size = size
@@ -67,10 +76,10 @@ class CountColumn:
 
     def build(self, weights: Counts, pod_kinds: Counts, pod_rows: Counts) -> None:
         """Count all pods: `weights` per kind, `pod_kinds` (-1: none) and `pod_rows` per pod."""
-        used = np.flatnonzero(pod_kinds >= 0)
-        per_pod = weights[pod_kinds[used]]
+        # One slot more, always 0, which -1 reaches from behind.
+        per_pod = np.append(weights, 0).take(pod_kinds)
         counted = np.flatnonzero(per_pod)
-        np.add.at(self._per_row, pod_rows[used[counted]], per_pod[counted])
+        np.add.at(self._per_row, pod_rows[counted], per_pod[counted])
         self.total = int(per_pod.sum())
 
     def resize(self, size: int, capacity: int) -> None:
@@ -86,7 +95,12 @@ class CountColumn:
     def add(self, row: int, amount: int) -> None:
         self._cells[row] += amount
         self.total += amount
-        for domain_counts in self.in_domains:
+        in_domains = self.in_domains
+        if len(in_domains) > _FOLLOWED_MAX:
+            for domain_counts in in_domains:
+                domain_counts.fall_behind()
+            in_domains.clear()
+        for domain_counts in in_domains:
             domain_counts.add(row, amount)
 
 
@@ -94,11 +108,12 @@ class Domains:
     """Which domain, that is which value of a label, each node of a row set is in."""
 
     __slots__ = (
+        "_follower",
         "_node_counts",
         "_present",
-        "_seen",
         "_table",
         "cells",
+        "counted",
         "domain_count",
         "ids",
         "label",
@@ -111,6 +126,8 @@ class Domains:
     def __init__(self, table: NodeTable, label: LabelColumn, rows: RowSet) -> None:
         self.label = label
         self.rows = rows
+        self.counted: dict[CountColumn, DomainCounts] = {}
+        """What is added up over these domains."""
         self.ids: Counts = np.full(table.capacity, ABSENT, np.int32)
         """Per row the number of its value; ABSENT also where the row set leaves the node out."""
         self.cells = self.ids.data
@@ -124,7 +141,7 @@ class Domains:
         self._node_counts: Counts = np.zeros(0, np.int32)
         self._present: Numbers | None = None
         self._table = table
-        self._seen = -1
+        self._follower = RowFollower(of_nodes=True)
 
     @property
     def present(self) -> Numbers:
@@ -145,21 +162,19 @@ class Domains:
     def refresh(self) -> None:
         table = self._table
         self.used = table.version
-        if self._seen == table.node_version:
+        changed = self._follower.changed(table, at_most=FEW)
+        if changed is not None and not changed:
             return
         self.rows.refresh()
-        changed = table.rows_with_nodes_newer_than(self._seen)
         size = len(self.label.values)
         if size > len(self._node_counts):
             self._node_counts = _grown(self._node_counts, size, 0)
             self.version += 1
-        if len(changed) > _ONE_BY_ONE_MAX:
+        if changed is None:
             self._look_at_all()
-        else:
-            for row in changed.tolist():
-                self._move(row)
+        for row in changed or ():
+            self._move(row)
         self._present = None
-        self._seen = table.node_version
 
     def resize(self, capacity: int) -> None:
         if capacity > len(self.ids):
@@ -241,6 +256,10 @@ class DomainCounts:
             self._cells[number] += amount
             self.total += amount
 
+    def fall_behind(self) -> None:
+        """Follow no longer: all is added up anew when somebody asks."""
+        self._seen = -1
+
     def of(self, number: int) -> int:
         """The sum of a domain; ABSENT has none."""
         count: int = self._cells[number]
@@ -269,16 +288,17 @@ class DomainCounts:
             chosen = np.flatnonzero(ids >= 0)
             # Added up as floats, which are exact below 2**53.
             sums = np.bincount(ids[chosen], weights=per_row[chosen], minlength=size)
-            self.sums = sums.astype(np.int32)
+            self.sums = sums.astype(per_row.dtype)
             self.total = int(self.sums.sum())
         else:
             self.sums = np.zeros(size, np.int32)
             self.total = 0
         self._cells = self.sums.data
         self._seen = domains.version
+        self.column.in_domains[self] = None
 
 
 def _grown(column: Counts, length: int, filler: int) -> Counts:
-    grown = np.full(length, filler, np.int32)
+    grown = np.full(length, filler, column.dtype)
     grown[: len(column)] = column
     return grown

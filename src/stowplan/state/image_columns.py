@@ -27,6 +27,13 @@ class ImageColumns:
     def __init__(self) -> None:
         self._columns: dict[str, tuple[Ints, Ints]] = {}
 
+    def fork(self) -> ImageColumns:
+        fork = ImageColumns()
+        fork._columns = {
+            name: (sizes.copy(), counts.copy()) for name, (sizes, counts) in self._columns.items()
+        }
+        return fork
+
     def __len__(self) -> int:
         return len(self._columns)
 

@@ -28,6 +28,14 @@ class ImageTable:
         """Nodes that alone have an image now, of another size than was first reported: their
         next update, even one that changes nothing, makes their size the image's."""
 
+    def fork(self) -> ImageTable:
+        fork = ImageTable()
+        for name, image in self._images.items():
+            copy = fork._images[name] = _Image(image.size_bytes)
+            copy.nodes = image.nodes.copy()
+        fork.version, fork.stale = self.version, self.stale.copy()
+        return fork
+
     def __contains__(self, name: str) -> bool:
         return name in self._images
 

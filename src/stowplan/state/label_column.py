@@ -11,7 +11,11 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from stowplan.objects.selectors import parse_integer
+
 ABSENT = -1
+
+_NO_INTEGERS = (np.zeros(1, np.bool_), np.zeros(1, np.int64))
 
 
 class LabelColumn:
@@ -19,6 +23,7 @@ class LabelColumn:
         "_cells",
         "_ids",
         "_index",
+        "_integers",
         "_present",
         "_present_numbers",
         "_seen",
@@ -41,6 +46,15 @@ class LabelColumn:
         self._present: NDArray[np.bool_] = np.zeros(0, np.bool_)
         self._present_numbers: list[int] = []
         self._seen = -1
+        self._integers = _NO_INTEGERS
+
+    def fork(self) -> LabelColumn:
+        fork = LabelColumn(self.key, 0)
+        fork.values, fork._index = self.values.copy(), self._index.copy()
+        fork._ids = self._ids.copy()
+        fork._cells = fork._ids.data
+        fork._size, fork.version = self._size, self.version
+        return fork
 
     @property
     def ids(self) -> NDArray[np.intp]:
@@ -63,6 +77,19 @@ class LabelColumn:
         """The same as numbers: of the values, and how many there are if a node lacks the key."""
         self.present(alive, node_version)
         return self._present_numbers
+
+    def integers(self) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+        """Per value, and for the lack of one, whether it is an integer, and which."""
+        known = len(self._integers[0]) - 1
+        if known < len(self.values):
+            parsed = [*map(parse_integer, self.values[known:]), None]
+            are_integers = np.array([number is not None for number in parsed])
+            integers = np.array([number or 0 for number in parsed], np.int64)
+            self._integers = (
+                np.concatenate([self._integers[0][:-1], are_integers]),
+                np.concatenate([self._integers[1][:-1], integers]),
+            )
+        return self._integers
 
     def number_at(self, row: int) -> int:
         """One cell of `ids`."""

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from stowplan.objects.node import Node, Taint
 from stowplan.objects.resources import CPU, EPHEMERAL_STORAGE, MEMORY, allocatable
-from stowplan.state.pod_info import NO_LABELS, HostPort, PodInfo, PodKind
+from stowplan.state.pod_info import ANY_IP, NO_LABELS, HostPort, PodInfo, PodKind
 
 _ALWAYS_THERE = frozenset({CPU, MEMORY, EPHEMERAL_STORAGE})
 
@@ -26,6 +26,7 @@ class NodeInfo:
         "allocatable",
         "claim_refs",
         "generation",
+        "holder",
         "image_states",
         "name",
         "node",
@@ -53,6 +54,8 @@ class NodeInfo:
         self.claim_refs: dict[str, int] = {}
         self.image_states: dict[str, ImageState] = {}
         self.generation = 0
+        self.holder: object = None
+        """The cache that may change it; others that have it hold a fork, and copy it first."""
 
     @property
     def labels(self) -> dict[str, str]:
@@ -128,12 +131,15 @@ class NodeInfo:
 
     def port_conflict(self, wanted: tuple[HostPort, ...]) -> bool:
         """0.0.0.0 clashes with any address; another address with itself and 0.0.0.0."""
-        return any(
-            protocol == used_protocol
-            and port == used_port
-            and (ip == used_ip or "0.0.0.0" in (ip, used_ip))
-            for ip, protocol, port in wanted
-            for used_ip, used_protocol, used_port in self.used_ports
+        used = self.used_ports
+        if not used:
+            return False
+        for ip, protocol, port in wanted:
+            if (ip, protocol, port) in used or (ANY_IP, protocol, port) in used:
+                return True
+        everywhere = {(protocol, port) for ip, protocol, port in wanted if ip == ANY_IP}
+        return bool(everywhere) and any(
+            (protocol, port) in everywhere for _, protocol, port in used
         )
 
     def emptied(self) -> NodeInfo:
@@ -157,4 +163,5 @@ class NodeInfo:
         copy.used_ports = set(self.used_ports)
         copy.claim_refs = dict(self.claim_refs)
         copy.image_states = self.image_states
+        copy.holder = None
         return copy

@@ -4,9 +4,9 @@
 and never write them.  A removed node leaves a hole that `alive` masks until another node takes
 the row.
 
-Every row carries the version of its last change, of any sort and of its node object alone, so
-that whatever is kept per row (`framework.kept`, `RowSet`, `DomainCounts`) catches up by looking at
-those rows only.
+Every change of a row is a version, and so is every change of a node object; the table remembers
+which row each of the last versions changed.  Whatever is kept per row catches up by looking at
+those rows only (`state.row_follower`).
 
 `core.schedule_one` refreshes it at the start of a cycle; nothing else writes it.  `heal` and
 `check` compare it with the cache, and rebuild it if something is amiss.
@@ -14,7 +14,7 @@ those rows only.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable
+from collections.abc import Hashable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,12 +27,14 @@ from stowplan.state.count_index import CountIndex
 from stowplan.state.image_columns import ImageColumns
 from stowplan.state.images import ImageTable
 from stowplan.state.label_column import LabelColumn
+from stowplan.state.label_columns import LabelColumns
 from stowplan.state.node_info import NodeInfo
 from stowplan.state.node_tree import NodeTree
-from stowplan.state.pod_info import PodInfo
+from stowplan.state.pod_info import NO_LABELS, PodInfo
 from stowplan.state.pod_sorts import TERM_SORTS
 from stowplan.state.pod_table import PodTable
 from stowplan.state.port_columns import PortColumns
+from stowplan.state.row_follower import LOG_MAX
 from stowplan.state.row_set import Member, RowSet
 
 if TYPE_CHECKING:
@@ -45,14 +47,8 @@ Rows = NDArray[np.intp]
 AMOUNT_MAX = 2**62
 """Larger sums are cut off: room for one more request without leaving 64 bits."""
 
-_LOG_MAX = 4096
-"""Changed rows remembered one by one; further back, versions are compared over the whole table."""
-
 _ROW_SETS_MAX = 1024
 """Row sets kept; the oldest goes first."""
-
-_LABELS_MAX = 256
-"""Label columns kept; the oldest goes first."""
 
 _LISTS_MAX = 128
 """Taint lists (and feature lists) kept beside two for each node; beyond, those in use are
@@ -86,7 +82,7 @@ class NodeTable:
         self._feature_index: dict[frozenset[str], int] = {}
         self._nodes: list[Node | None] = []
         self._free: list[int] = []
-        self._log = [0] * _LOG_MAX
+        self.log, self.node_log = [0] * LOG_MAX, [0] * LOG_MAX
         """Each version changed one row: which, for the last versions, round and round."""
         self._columns: dict[str, NDArray[Any]] = {}
         self._cells: dict[str, memoryview] = {}
@@ -94,7 +90,7 @@ class NodeTable:
         self._requested_cells: dict[str, memoryview] = {}
         self._allocatable: dict[str, Ints] = {}
         self._requested: dict[str, Ints] = {}
-        self._labels: dict[str, LabelColumn] = {}
+        self._labels = LabelColumns(self.counts.forget_label)
         self._row_sets: dict[Hashable, RowSet] = {}
         self.ports = PortColumns()
         self.images = ImageColumns()
@@ -107,6 +103,39 @@ class NodeTable:
         self._zeros: Ints = np.zeros(0, np.int64)
         """The column of every resource that no node has, or no pod asks for."""
         self._grow(64)
+
+    def fork(self, cache: Cache) -> NodeTable:
+        """A table of a fork of the cache, as this one is of the cache: everything is taken in.
+
+        Counts and row sets are made anew when somebody asks for them: a few array operations, and
+        few of those that were ever asked for are asked for again.
+        """
+        fork = NodeTable()
+        fork.size, fork.capacity, fork.node_count = self.size, self.capacity, self.node_count
+        fork.names, fork.infos, fork.row_of = self.names[:], self.infos[:], self.row_of.copy()
+        fork.version, fork.node_version = self.version, self.node_version
+        fork.follows_pod_kinds = self.follows_pod_kinds
+        fork.columns_version = self.columns_version
+        fork.pods = self.pods.fork()
+        fork.taint_lists, fork.feature_lists = self.taint_lists[:], self.feature_lists[:]
+        fork._taint_index, fork._feature_index = (
+            self._taint_index.copy(),
+            self._feature_index.copy(),
+        )
+        fork._nodes, fork._free = self._nodes[:], self._free[:]
+        fork.log, fork.node_log = self.log[:], self.node_log[:]
+        fork._columns = {name: column.copy() for name, column in self._columns.items()}
+        fork._allocatable = {name: column.copy() for name, column in self._allocatable.items()}
+        fork._requested = {name: column.copy() for name, column in self._requested.items()}
+        fork._labels = self._labels.fork(fork.counts.forget_label)
+        fork.ports, fork.images = self.ports.fork(), self.images.fork()
+        fork._image_versions = self._image_versions[:]
+        fork._order, fork._order_version = self._order, self._order_version
+        fork._membership = self._membership
+        fork._tree, fork._image_table = cache.tree, cache.images
+        fork._zeros = self._zeros
+        fork._look()
+        return fork
 
     # -- what plugins read ------------------------------------------------------------------
 
@@ -142,10 +171,6 @@ class NodeTable:
         return self._view("feature_list")
 
     @property
-    def row_version(self) -> Ints:
-        return self._view("row_version")
-
-    @property
     def row_pods_version(self) -> Ints:
         """Grows with every change of the row, and when nothing but a pod's kind changed on it."""
         return self._view("row_pods_version")
@@ -174,7 +199,8 @@ class NodeTable:
                     amounts = info.allocatable if columns is self._allocatable else info.requested
                     column[row] = min(amounts.get(resource, 0), AMOUNT_MAX)
             self.columns_version += 1
-            self._look()
+            if columns is self._requested:
+                self._requested_cells[resource] = column.data
         return column
 
     def info(self, row: int) -> NodeInfo:
@@ -183,21 +209,20 @@ class NodeTable:
         return info
 
     def label(self, key: str) -> LabelColumn:
-        column = self._labels.get(key)
-        if column is None or column.is_worn:
-            column = LabelColumn(key, self.capacity)
-            column.resize(self.size, self.capacity)
-            for row, info in enumerate(self.infos):
-                if info is not None:
-                    column.set(row, info.labels.get(key))
-            column.version = self.node_version
-            self._labels[key] = column
-            self.counts.forget_label(key)
-            if len(self._labels) > _LABELS_MAX:
-                oldest = next(iter(self._labels))
-                del self._labels[oldest]
-                self.counts.forget_label(oldest)
+        column = self._labels.find(key)
+        if column is None:
+            labels = [None if info is None else info.labels for info in self.infos]
+            column = self._labels.make(key, labels, self.size, self.capacity)
         return column
+
+    def has_label(self, key: str) -> bool:
+        """Whether a node has it."""
+        return self._labels.has(key)
+
+    @property
+    def label_keys_version(self) -> int:
+        """Grows when `has_label` changes its mind about a key."""
+        return self._labels.keys_version
 
     def rows_of(self, names: frozenset[str]) -> Rows:
         """Rows of the nodes that exist among these names, ascending."""
@@ -231,35 +256,6 @@ class NodeTable:
         found.refresh()
         return found
 
-    # -- what changed -----------------------------------------------------------------------
-
-    def rows_newer_than(self, version: int) -> Rows:
-        """Rows changed after `version`, each once."""
-        if version >= self.version:
-            return _NO_ROWS
-        if version < 0 or self.version - version > _LOG_MAX:
-            changed: Rows = np.flatnonzero(self.row_version > version)
-            return changed
-        log = self._log
-        recent = {log[at % _LOG_MAX] for at in range(version + 1, self.version + 1)}
-        return np.array(sorted(recent), np.intp)
-
-    def few_rows_newer_than(self, version: int, count_max: int) -> Collection[int] | None:
-        """The same as plain numbers, if there are no more changes than that; else None.
-
-        Below 0 is before everything: who has seen nothing has to look at all rows.
-        """
-        latest, log = self.version, self._log
-        if version < 0 or latest - version > count_max:
-            return None
-        if latest - version == 1:
-            return (log[latest % _LOG_MAX],)
-        return {log[at % _LOG_MAX] for at in range(version + 1, latest + 1)}
-
-    def rows_with_nodes_newer_than(self, version: int) -> Rows:
-        changed: Rows = np.flatnonzero(self._view("row_node_version") > version)
-        return changed
-
     @property
     def order(self) -> Rows:
         """Rows in the node tree's order (zones taken in turn); follows nodes added and removed."""
@@ -278,8 +274,11 @@ class NodeTable:
         self._tree, self._image_table = cache.tree, cache.images
         image_version = self._image_table.version
         dirty: dict[int, NodeInfo] = {}
+        infos = self.infos
         for change, info, payload in changes:
             row = info.row
+            if row >= 0:
+                infos[row] = info  # A copy of the one before, if that is shared with a fork.
             if change is _POD_ADDED:
                 if row >= 0:
                     self.pods.add(payload, row)
@@ -353,6 +352,7 @@ class NodeTable:
 
         Versions go on growing and rows stay in use, so whatever is kept per row catches up.
         """
+        cache.own_all()
         cache.take_changes()
         self._tree, self._image_table = cache.tree, cache.images
         for info in (*self.infos, *cache.nodes.values()):
@@ -376,7 +376,7 @@ class NodeTable:
         self.node_count = 0
         self._membership += 1
         for name, column in self._columns.items():
-            if name not in _VERSIONS:
+            if name != "row_pods_version":
                 column[:] = 0
         for amounts in (*self._allocatable.values(), *self._requested.values()):
             amounts[:] = 0
@@ -415,8 +415,7 @@ class NodeTable:
             self.infos.append(None)
             self._nodes.append(None)
             self._image_versions.append(-1)
-            for column in self._labels.values():
-                column.resize(self.size, self.capacity)
+            self._labels.resize(self.size, self.capacity)
             self.counts.resize(self.size, self.capacity)
         info.row = row
         self.names[row], self.infos[row], self._nodes[row] = info.name, info, None
@@ -430,6 +429,7 @@ class NodeTable:
         row = info.row
         for pod in pods:
             self._count_pod(pod, row, -1)
+        self._labels.write(row, _labels_of(self._nodes[row]), None)
         info.row = -1
         del self.row_of[info.name]
         self.names[row], self.infos[row], self._nodes[row] = "", None, None
@@ -443,12 +443,11 @@ class NodeTable:
 
     def _touch(self, row: int, node_changed: bool) -> None:
         self.version = version = self.version + 1
-        self._log[version % _LOG_MAX] = row
-        self._version_cells[row] = version
+        self.log[version % LOG_MAX] = row
         self._pods_version_cells[row] += 1
         if node_changed:
-            self.node_version += 1
-            self._cells["row_node_version"][row] = self.node_version
+            self.node_version = version = self.node_version + 1
+            self.node_log[version % LOG_MAX] = row
 
     def _write_row(self, row: int, info: NodeInfo) -> None:
         self.rows_written += 1
@@ -475,6 +474,7 @@ class NodeTable:
         self._touch(row, changed)
 
     def _write_node(self, row: int, info: NodeInfo, node: Node) -> None:
+        self._labels.write(row, _labels_of(self._nodes[row]), info.labels)
         self._nodes[row] = node
         for name in info.allocatable:
             if name not in self._allocatable:
@@ -486,9 +486,6 @@ class NodeTable:
         if max(len(self.taint_lists), len(self.feature_lists)) > _LISTS_MAX + 2 * self.size:
             self._renumber_lists()
         self._write_lists(row, node)
-        labels = info.labels
-        for key, label in self._labels.items():
-            label.set(row, labels.get(key))
 
     def _write_lists(self, row: int, node: Node) -> None:
         columns = self._columns
@@ -541,7 +538,6 @@ class NodeTable:
 
     def _look(self) -> None:
         cells = self._cells = {name: column.data for name, column in self._columns.items()}
-        self._version_cells = cells["row_version"]
         self._pods_version_cells = cells["row_pods_version"]
         self._sum_cells = cells["nonzero_milli_cpu"], cells["nonzero_memory"], cells["pod_count"]
         self._requested_cells = {name: column.data for name, column in self._requested.items()}
@@ -556,8 +552,6 @@ _POD_ADDED, _POD_SWAPPED, _POD_REDEFINED, _POD_REMOVED = (
     Change.POD_REMOVED,
 )
 
-_NO_ROWS: Rows = np.zeros(0, np.intp)
-
 _COLUMNS: dict[str, type[np.generic]] = {
     "alive": np.bool_,
     "unschedulable": np.bool_,
@@ -566,11 +560,12 @@ _COLUMNS: dict[str, type[np.generic]] = {
     "nonzero_memory": np.int64,
     "taint_list": np.int32,
     "feature_list": np.int32,
-    "row_version": np.int64,
-    "row_node_version": np.int64,
     "row_pods_version": np.int64,
 }
-_VERSIONS = frozenset({"row_version", "row_node_version", "row_pods_version"})
+
+
+def _labels_of(node: Node | None) -> dict[str, str] | None:
+    return None if node is None else node.metadata.labels or NO_LABELS
 
 
 def _grown(column: NDArray[Any] | None, capacity: int, dtype: type[np.generic]) -> NDArray[Any]:

@@ -25,6 +25,12 @@ class NodeTree:
         self._zones: dict[str, dict[str, None]] = {}
         self._zone_of: dict[str, str] = {}
 
+    def fork(self) -> NodeTree:
+        fork = NodeTree()
+        fork._zones = {zone: names.copy() for zone, names in self._zones.items()}
+        fork._zone_of = self._zone_of.copy()
+        return fork
+
     def __len__(self) -> int:
         return len(self._zone_of)
 

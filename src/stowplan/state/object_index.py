@@ -30,6 +30,14 @@ class ObjectIndex:
         self.change_count = 0
         """Grows with every change to any object."""
 
+    def fork(self) -> ObjectIndex:
+        fork = ObjectIndex()
+        fork._by_struct = {struct: objects.copy() for struct, objects in self._by_struct.items()}
+        fork._versions = self._versions.copy()
+        fork._logs = {struct: log.copy() for struct, log in self._logs.items()}
+        fork.change_count = self.change_count
+        return fork
+
     def put(self, obj: KubeObject) -> None:
         struct, key = type(obj), obj.key
         self._by_struct.setdefault(struct, {})[key] = obj

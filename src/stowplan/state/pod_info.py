@@ -9,6 +9,7 @@ the same scheduling-relevant content share: a thousand replicas are parsed once,
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import wraps
 from typing import Any, Generic, TypeVar
 from weakref import WeakValueDictionary, ref
 
@@ -20,10 +21,12 @@ from stowplan.objects.labels import EVERYTHING, NOTHING, Selector, SelectorError
 from stowplan.objects.node_selector import RequiredNodeAffinity, required_node_affinity
 from stowplan.objects.pod import (
     Affinity,
+    Container,
     Pod,
     PodAffinity,
     PodAffinityTerm,
     PodSpec,
+    ResourceRequirements,
     Toleration,
     Volume,
 )
@@ -41,6 +44,8 @@ NO_LABELS: dict[str, str] = {}
 
 HostPort = tuple[str, str, int]
 """(ip, protocol, port)"""
+
+ANY_IP = "0.0.0.0"
 
 
 class Term:
@@ -108,17 +113,46 @@ class Lazy(Generic[Value]):
         return value
 
 
+def fact(work: Callable[[PodKind], Value]) -> Callable[[PodKind], Value]:
+    """A function of a kind of pod and of nothing else: worked out once, and stored on the kind."""
+    name = f"{work.__module__}.{work.__qualname__}"
+
+    @wraps(work)
+    def of(kind: PodKind) -> Value:
+        facts = kind.__dict__
+        if name not in facts:
+            facts[name] = work(kind)
+        value: Value = facts[name]
+        return value
+
+    return of
+
+
+class KeptPer(dict["ref[Any]", dict[str, Any]]):
+    """What its owner keeps per kind of pod (or per traits): a dict for each, `kept[kind.ref]`.
+
+    Made when first asked for.  It goes when the last pod of the kind goes, so nothing in it may
+    hold the kind, nor a pod of it; and with the owner.
+    """
+
+    __slots__ = ()
+
+    def __missing__(self, key: ref[Any]) -> dict[str, Any]:
+        kept = self[ref(key(), self.pop)] = {}
+        return kept
+
+
 class PodTraits:
     """What a pod is like, apart from how much it asks for.
 
     Kinds of pods that differ in nothing else share it: what is worked out from the rest of the
-    pod is kept here, once for all of them.
+    pod is kept under it, once for all of them.
     """
 
-    __slots__ = ("__weakref__", "kept")
+    __slots__ = ("__weakref__", "ref")
 
     def __init__(self) -> None:
-        self.kept: dict[Any, Any] = {}
+        self.ref = ref(self)
 
 
 class PodKind:
@@ -129,11 +163,12 @@ class PodKind:
         "__weakref__",
         "has_claims",
         "has_pod_affinity",
-        "kept",
         "labels",
         "namespace",
         "pod",
         "priority",
+        "ref",
+        "relabelled_kinds",
         "terminating",
         "volumes",
     )
@@ -155,8 +190,9 @@ class PodKind:
             affinity.pod_affinity is not None or affinity.pod_anti_affinity is not None
         )
         """Whether any podAffinity or podAntiAffinity stanza is there, even an empty one."""
-        self.kept: dict[Any, Any] = {}
-        """Where the framework keeps what it worked out for this kind."""
+        self.ref = ref(self)
+        """The key of what others keep for this kind (`KeptPer`)."""
+        self.relabelled_kinds: dict[tuple[tuple[str, str], ...], ref[PodKind]] | None = None
 
     @property
     def spec(self) -> PodSpec:
@@ -215,7 +251,7 @@ class PodKind:
         spec = self.pod.spec
         sidecars = [c for c in spec.init_containers or () if c.restart_policy == "Always"]
         return tuple(
-            (port.host_ip or "0.0.0.0", port.protocol or "TCP", port.host_port)
+            (port.host_ip or ANY_IP, port.protocol or "TCP", port.host_port)
             for container in (*sidecars, *(spec.containers or ()))
             for port in container.ports or ()
             if port.host_port > 0
@@ -226,12 +262,16 @@ class PodKind:
 
         Replicas are given the labels of a few zones, so it is remembered who becomes what.
         """
-        known: dict[tuple[tuple[str, str], ...], ref[PodKind]]
-        known = self.kept.setdefault(_RELABELLED, {})
+        known = self.relabelled_kinds
+        if known is None:
+            known = self.relabelled_kinds = {}
         labels = tuple((pod.metadata.labels or NO_LABELS).items())
         found = known.get(labels, _nobody)()
         if found is None:
             found = kind_of(pod)
+            for name in _FROM_SPEC:
+                if name in self.__dict__:
+                    found.__dict__.setdefault(name, self.__dict__[name])
             if len(known) >= _RELABELLED_MAX:
                 known.clear()
             known[labels] = ref(found)
@@ -251,36 +291,45 @@ class PodKind:
         return self.pod.spec.affinity or _NO_AFFINITY
 
     @Lazy
+    def _terms(self) -> tuple[tuple[tuple[Term, ...], str], ...]:
+        """Those of each sort, and why one could not be parsed.
+
+        A parse error empties that category, as upstream's core does.
+        """
+        liked, disliked = self._affinity.pod_affinity, self._affinity.pod_anti_affinity
+        return tuple(
+            _parsed(parse, stanza, self.namespace)
+            for stanza in (liked, disliked)
+            for parse in (_required, _preferred)
+        )
+
+    @Lazy
     def affinity_error(self) -> str:
         """Why a term could not be parsed; empty when all could."""
-        for stanza in (self._affinity.pod_affinity, self._affinity.pod_anti_affinity):
-            for parse in (_required, _preferred):
-                try:
-                    parse(stanza, self.namespace)
-                except SelectorError as error:
-                    return str(error)
-        return ""
+        return next((problem for _, problem in self._terms if problem), "")
 
     @Lazy
     def required_affinity(self) -> tuple[Term, ...]:
-        return _or_none(_required, self._affinity.pod_affinity, self.namespace)
-
-    @Lazy
-    def required_anti_affinity(self) -> tuple[Term, ...]:
-        return _or_none(_required, self._affinity.pod_anti_affinity, self.namespace)
+        return self._terms[0][0]
 
     @Lazy
     def preferred_affinity(self) -> tuple[Term, ...]:
-        return _or_none(_preferred, self._affinity.pod_affinity, self.namespace)
+        return self._terms[1][0]
+
+    @Lazy
+    def required_anti_affinity(self) -> tuple[Term, ...]:
+        return self._terms[2][0]
 
     @Lazy
     def preferred_anti_affinity(self) -> tuple[Term, ...]:
-        return _or_none(_preferred, self._affinity.pod_anti_affinity, self.namespace)
+        return self._terms[3][0]
 
 
 _NO_AFFINITY = Affinity()
 
-_RELABELLED = "relabelled"
+_FROM_SPEC = ("_terms", "required_node_affinity")
+"""What takes long to parse, and is the same whatever the labels."""
+
 _RELABELLED_MAX = 64
 
 
@@ -316,13 +365,15 @@ def _preferred(stanza: PodAffinity | None, namespace: str) -> tuple[Term, ...]:
     return tuple(_term(term.pod_affinity_term, namespace, term.weight) for term in terms)
 
 
-def _or_none(parse: Any, stanza: PodAffinity | None, namespace: str) -> tuple[Term, ...]:
-    """A parse error empties that category, as upstream's core does."""
+def _parsed(
+    parse: Callable[[PodAffinity | None, str], tuple[Term, ...]],
+    stanza: PodAffinity | None,
+    namespace: str,
+) -> tuple[tuple[Term, ...], str]:
     try:
-        terms: tuple[Term, ...] = parse(stanza, namespace)
-    except SelectorError:
-        return ()
-    return terms
+        return parse(stanza, namespace), ""
+    except SelectorError as error:
+        return (), str(error)
 
 
 class PodInfo:
@@ -422,8 +473,8 @@ def _traits_key(pod: Pod) -> tuple[Any, ...]:
         spec,
         node_name="",
         resources=None,
-        containers=[replace(c, resources=None) for c in spec.containers or ()],
-        init_containers=[replace(c, resources=None) for c in spec.init_containers or ()],
+        containers=[_sizeless(c) for c in spec.containers or ()],
+        init_containers=[_sizeless(c) for c in spec.init_containers or ()],
         volumes=[_unnamed(volume) for volume in spec.volumes or ()],
     )
     return (
@@ -432,6 +483,16 @@ def _traits_key(pod: Pod) -> tuple[Any, ...]:
         _encode((metadata.labels, spec)),
         _controller_key(metadata),
     )
+
+
+def _sizeless(container: Container) -> Container:
+    """The container, however much it asks for; which extended resources it asks for stays."""
+    resources = container.resources
+    if resources is None:
+        return container
+    extended = [name for name in resources.requests or () if "/" in name]
+    left = ResourceRequirements(requests=dict.fromkeys(sorted(extended), 1)) if extended else None
+    return replace(container, resources=left)
 
 
 def _unnamed(volume: Volume) -> Volume:
@@ -471,13 +532,16 @@ def _resize_key(pod: Pod) -> bytes:
 
 
 __all__ = [
+    "ANY_IP",
     "EVERYTHING",
     "NOTHING",
     "HostPort",
+    "KeptPer",
     "PodInfo",
     "PodKind",
     "PodTraits",
     "Term",
+    "fact",
     "kind_count",
     "kind_of",
 ]

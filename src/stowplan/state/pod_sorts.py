@@ -7,12 +7,13 @@ asks for, so that of thousands only the few that can concern a kind of pod are l
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from stowplan.objects.labels import IN, NOTHING, Selector
-from stowplan.state.pod_info import PodKind, Term
+from stowplan.state.pod_info import PodKind, Term, fact
 
 Place = tuple[Any, Any]
 """(namespace, (label, value)), None standing for any; or (sort of term, term)."""
@@ -28,7 +29,10 @@ TERM_SORTS = (
 )
 """The attributes of `PodKind` that hold terms."""
 
-_PLACES = "places"
+_WEIGHTED_SORTS = frozenset({"preferred_affinity", "preferred_anti_affinity"})
+
+_PLACES_MAX = 64
+"""Namespaces times values, for one selector; with more, it is found by one of the two alone."""
 
 
 class PodSort(Protocol):
@@ -72,14 +76,47 @@ class PodsCarrying:
     term: Term
 
     def weigh(self, kind: PodKind) -> int:
-        if not kind.has_pod_affinity:
-            return 0
-        terms: tuple[Term, ...] = getattr(kind, self.term_sort)
-        return terms.count(self.term)
+        return term_counts(kind, self.term_sort).get(self.term, 0)
 
     @property
     def places(self) -> list[Place]:
         return [(self.term_sort, self.term)]
+
+
+class PodsCarryingSome:
+    """Pods with any of these terms, counted with their weights, as often as they have them."""
+
+    __slots__ = ("_term_sort", "_terms")
+
+    def __init__(self, term_sort: str, terms: Iterable[Term]) -> None:
+        self._term_sort = term_sort
+        self._terms = frozenset(terms)
+
+    def weigh(self, kind: PodKind) -> int:
+        sort, terms = self._term_sort, self._terms
+        counts = term_counts(kind, sort)
+        return sum(weight_of(sort, term) * counts[term] for term in counts if term in terms)
+
+
+class PodsMatchingSome:
+    """Pods that meet any of some conditions, counted with the weights of all that they meet."""
+
+    __slots__ = ("_at",)
+
+    def __init__(self, conditions: Iterable[tuple[int, Condition]]) -> None:
+        self._at: dict[Place, list[tuple[int, Condition]]] = {}
+        for weighted in conditions:
+            for place in selector_places(*weighted[1]):
+                self._at.setdefault(place, []).append(weighted)
+
+    def weigh(self, kind: PodKind) -> int:
+        return sum(
+            weight
+            for place in places_of(kind)
+            for weight, (namespaces, selector) in self._at.get(place, ())
+            if (namespaces is None or kind.namespace in namespaces)
+            and selector.matches(kind.labels)
+        )
 
 
 EVERY_POD: Place = (None, None)
@@ -97,7 +134,27 @@ def selector_places(namespaces: Iterable[str] | None, selector: Selector) -> lis
     if not accepting:
         return [(namespace, None) for namespace in where]
     narrowest = min(accepting, key=lambda requirement: len(requirement.values))
-    return [(namespace, (narrowest.key, v)) for namespace in where for v in narrowest.values]
+    pairs = [(narrowest.key, value) for value in narrowest.values]
+    if len(where) * len(pairs) <= _PLACES_MAX or None in where:
+        return [(namespace, pair) for namespace in where for pair in pairs]
+    if len(where) <= len(pairs):
+        return [(namespace, None) for namespace in where]
+    return [(None, pair) for pair in pairs]
+
+
+def weight_of(term_sort: str, term: Term) -> int:
+    """Of a preferred term what it says; a required one counts once."""
+    return term.weight if term_sort in _WEIGHTED_SORTS else 1
+
+
+def term_counts(kind: PodKind, term_sort: str) -> dict[Term, int]:
+    """How often the kind has each of its terms of that sort."""
+    return _term_counts(kind)[term_sort] if kind.has_pod_affinity else {}
+
+
+@fact
+def _term_counts(kind: PodKind) -> dict[str, dict[Term, int]]:
+    return {sort: dict(Counter(getattr(kind, sort))) for sort in TERM_SORTS}
 
 
 def term_places(term: Term) -> list[Place]:
@@ -106,14 +163,13 @@ def term_places(term: Term) -> list[Place]:
     return selector_places(None if by_selector else term.namespaces, term.selector)
 
 
+@fact
 def places_of(kind: PodKind) -> list[Place]:
     """Where sorts and terms that concern this kind may be filed."""
-    places: list[Place] | None = kind.kept.get(_PLACES)
-    if places is None:
-        pairs: list[Any] = [None, *kind.labels.items()]
-        places = [(namespace, pair) for namespace in (kind.namespace, None) for pair in pairs]
-        if kind.has_pod_affinity:
-            for sort in TERM_SORTS:
-                places += [(sort, term) for term in dict.fromkeys(getattr(kind, sort))]
-        kind.kept[_PLACES] = places
+    pairs: list[Any] = [None, *kind.labels.items()]
+    places: list[Place]
+    places = [(namespace, pair) for namespace in (kind.namespace, None) for pair in pairs]
+    if kind.has_pod_affinity:
+        for sort in TERM_SORTS:
+            places += [(sort, term) for term in term_counts(kind, sort)]
     return places

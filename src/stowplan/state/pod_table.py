@@ -14,9 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stowplan.state.pod_info import PodInfo, PodKind, Term
-from stowplan.state.pod_sorts import Place, places_of, term_places
+from stowplan.state.pod_sorts import TERM_SORTS, Place, places_of, term_counts, term_places
 
 Slots = NDArray[np.int32]
+Serials = NDArray[np.int64]
 
 
 class TermUse:
@@ -34,6 +35,12 @@ class TermUse:
         self.version = 0
         """Grows when a term appears or disappears."""
         self._at: dict[Place, dict[Term, None]] = {}
+
+    def fork(self) -> TermUse:
+        fork = TermUse()
+        fork.terms, fork.version = self.terms.copy(), self.version
+        fork._at = {place: terms.copy() for place, terms in self._at.items()}
+        return fork
 
     def add(self, term: Term, amount: int) -> None:
         known = self.terms.get(term, 0)
@@ -74,6 +81,10 @@ class PodTable:
     def __init__(self) -> None:
         self.kinds: list[PodKind | None] = []
         """By kind slot; None where a slot is free."""
+        self._kind_serials: Serials = np.zeros(64, np.int64)
+        self._kinds_taken = 0
+        self.redefined = 0
+        """How often a pod became one of another kind."""
         self._slot_of_kind: dict[PodKind, int] = {}
         self._kinds_at: dict[Place, dict[PodKind, None]] = {}
         self._kind_refs: list[int] = []
@@ -92,6 +103,23 @@ class PodTable:
         self.claims: dict[str, int] = {}
         """`namespace/claim` -> pods on nodes that mount it."""
 
+    def fork(self) -> PodTable:
+        fork = PodTable()
+        fork.kinds, fork._kind_refs = self.kinds.copy(), self._kind_refs.copy()
+        fork._kind_serials, fork._kinds_taken = self._kind_serials.copy(), self._kinds_taken
+        fork.redefined = self.redefined
+        fork._slot_of_kind = self._slot_of_kind.copy()
+        fork._kinds_at = {place: kinds.copy() for place, kinds in self._kinds_at.items()}
+        fork._free_kinds, fork._free = self._free_kinds.copy(), self._free.copy()
+        fork._kind_slots, fork._rows = self._kind_slots.copy(), self._rows.copy()
+        fork._look()
+        fork._slot_of = self._slot_of.copy()
+        fork.terms_version = self.terms_version
+        fork.claims = self.claims.copy()
+        for sort in TERM_SORTS:
+            setattr(fork, sort, getattr(self, sort).fork())
+        return fork
+
     def __len__(self) -> int:
         return len(self._slot_of)
 
@@ -99,6 +127,11 @@ class PodTable:
     def kind_slots(self) -> Slots:
         """Per pod slot the slot of its kind, -1 where the slot is free."""
         return self._kind_slots
+
+    @property
+    def kind_serials(self) -> Serials:
+        """Per kind slot a number that no other kind has had there."""
+        return self._kind_serials[: len(self.kinds)]
 
     @property
     def rows(self) -> Slots:
@@ -149,6 +182,7 @@ class PodTable:
         """The pod is of another kind now; where it is and what it claims is as before."""
         self._kind_slot_at[self._slot_of[new.uid]] = self._take_kind(new.kind)
         self._drop_kind(old.kind)
+        self.redefined += 1
         if old.kind.has_pod_affinity or new.kind.has_pod_affinity:
             self.terms_version += 1
 
@@ -168,6 +202,10 @@ class PodTable:
             slot = len(self.kinds)
             self.kinds.append(kind)
             self._kind_refs.append(1)
+            if slot == len(self._kind_serials):
+                self._kind_serials = np.concatenate([self._kind_serials, np.zeros(slot, np.int64)])
+        self._kinds_taken += 1
+        self._kind_serials[slot] = self._kinds_taken
         self._slot_of_kind[kind] = slot
         for place in places_of(kind):
             self._kinds_at.setdefault(place, {})[kind] = None
@@ -188,11 +226,7 @@ class PodTable:
     def _count_terms(self, kind: PodKind, amount: int) -> None:
         if not kind.has_pod_affinity:
             return
-        for use, terms in (
-            (self.required_anti_affinity, kind.required_anti_affinity),
-            (self.required_affinity, kind.required_affinity),
-            (self.preferred_affinity, kind.preferred_affinity),
-            (self.preferred_anti_affinity, kind.preferred_anti_affinity),
-        ):
-            for term in set(terms):
+        for sort in TERM_SORTS:
+            use: TermUse = getattr(self, sort)
+            for term in term_counts(kind, sort):
                 use.add(term, amount)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from stowplan.state.pod_info import HostPort
+from stowplan.state.pod_info import ANY_IP, HostPort
 
 Mask = NDArray[np.bool_]
 
@@ -23,12 +23,24 @@ class PortColumns:
         """(protocol, port) -> ip -> rows"""
         self.of_rows: dict[int, frozenset[HostPort]] = {}
 
+    def fork(self) -> PortColumns:
+        fork = PortColumns()
+        fork._masks = {
+            port: {ip: mask.copy() for ip, mask in by_ip.items()}
+            for port, by_ip in self._masks.items()
+        }
+        fork.of_rows = self.of_rows.copy()
+        return fork
+
     def used(self, ip: str, protocol: str, port: int, size: int) -> Mask | None:
         """Rows where this host port is taken; None when no node uses it at all."""
         by_ip = self._masks.get((protocol, port))
         if not by_ip:
             return None
-        clashing = [mask for used, mask in by_ip.items() if ip == used or "0.0.0.0" in (ip, used)]
+        if ip == ANY_IP:
+            clashing = [*by_ip.values()]
+        else:
+            clashing = [by_ip[used] for used in (ip, ANY_IP) if used in by_ip]
         if not clashing:
             return None
         taken = np.zeros(size, np.bool_)

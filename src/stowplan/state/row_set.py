@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from stowplan.state.row_follower import RowFollower
+
 if TYPE_CHECKING:
     from stowplan.state.node_table import NodeTable
 
@@ -27,36 +29,28 @@ def all_nodes(table: NodeTable, rows: NDArray[np.intp]) -> Mask:
 
 
 class RowSet:
-    __slots__ = ("_mask", "_member", "_seen", "_size", "_table", "count")
+    __slots__ = ("_follower", "_member", "_table", "count", "mask")
 
     def __init__(self, table: NodeTable, member: Member) -> None:
         self._table = table
         self._member = member
-        self._mask: Mask = np.zeros(0, np.bool_)
-        self._size = 0
-        self._seen = -1
+        self._follower = RowFollower(of_nodes=True)
+        self.mask: Mask = np.zeros(0, np.bool_)
         self.count = 0
         """How many nodes belong to the set."""
 
-    @property
-    def mask(self) -> Mask:
-        return self._mask[: self._size]
-
     def refresh(self) -> None:
         table = self._table
-        if self._seen == table.node_version:
+        changed = self._follower.changed(table)
+        if changed is None:
+            self.mask, rows = np.zeros(table.size, np.bool_), np.arange(table.size)
+        elif changed:
+            rows = np.fromiter(changed, np.intp, len(changed))
+        else:
             return
-        rows = table.rows_with_nodes_newer_than(self._seen)
-        if table.size > len(self._mask):
-            grown = np.zeros(table.capacity, np.bool_)
-            grown[: self._size] = self._mask[: self._size]
-            self._mask = grown
-        self._size = table.size
-        if len(rows):
-            fresh = table.alive[rows]
-            living = rows[fresh]
-            if len(living):
-                fresh[fresh] = self._member(table, living)
-            self._mask[rows] = fresh
-            self.count = int(np.count_nonzero(self._mask))
-        self._seen = table.node_version
+        fresh = table.alive[rows]
+        living = rows[fresh]
+        if len(living):
+            fresh[fresh] = self._member(table, living)
+        self.mask[rows] = fresh
+        self.count = int(np.count_nonzero(self.mask))

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from stowplan.apiserver.controllers.templates import is_available
+from stowplan.apiserver.controllers.readiness import is_available
 from stowplan.objects.kinds import DEPLOYMENT, POD, REPLICA_SET
 from stowplan.objects.pod import Pod
 from tests.apiserver.controllers.world import World, workload

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 import pytest
 
-from stowplan.apiserver.http import connections, exchange, held, sending, watch_stream
+from stowplan.apiserver.http import connections, exchange, held_bytes, sending, watch_stream
 from stowplan.apiserver.http.connections import HEAD_TIMEOUT_S
-from stowplan.apiserver.http.held import FREE_BYTES, GRACE_S, Held
+from stowplan.apiserver.http.held_bytes import FREE_BYTES, GRACE_S, HeldBytes
 from stowplan.clock import VirtualClock
 from stowplan.errors import TooManyRequests
 from tests.apiserver.http.serving import PODS, Served, serve, until
@@ -154,19 +154,19 @@ class Peer:
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> int:
     """Room for three times what is free."""
-    monkeypatch.setattr(held, "HELD_BYTES_MAX", 3 * FREE_BYTES)
+    monkeypatch.setattr(held_bytes, "HELD_BYTES_MAX", 3 * FREE_BYTES)
     return FREE_BYTES
 
 
 def test_small_things_are_not_counted(small: int) -> None:
-    account = Held(VirtualClock())
+    account = HeldBytes(VirtualClock())
     for _ in range(1000):
         account.hold(Peer()).__enter__().grow(small)
 
 
 def test_a_newcomer_waits_for_those_who_came_just_before(small: int) -> None:
     clock = VirtualClock()
-    account = Held(clock)
+    account = HeldBytes(clock)
     first, second = Peer(), Peer()
     with account.hold(first) as hold:
         hold.grow(4 * small)
@@ -180,7 +180,7 @@ def test_a_newcomer_waits_for_those_who_came_just_before(small: int) -> None:
 
 def test_who_holds_for_longest_is_cut_off_first_and_no_more_than_needed(small: int) -> None:
     clock = VirtualClock()
-    account = Held(clock)
+    account = HeldBytes(clock)
     peers = [Peer() for _ in range(4)]
     for peer in peers[:3]:
         account.hold(peer).__enter__().grow(2 * small)
@@ -191,7 +191,7 @@ def test_who_holds_for_longest_is_cut_off_first_and_no_more_than_needed(small: i
 
 
 def test_a_body_is_counted_as_it_comes_and_forgotten_once(small: int) -> None:
-    account = Held(VirtualClock())
+    account = HeldBytes(VirtualClock())
     for _ in range(10):
         with account.hold(Peer()) as hold:
             for _ in range(4 * small // 1024):
@@ -203,7 +203,7 @@ def test_a_body_is_counted_as_it_comes_and_forgotten_once(small: int) -> None:
 async def test_a_body_for_which_there_is_no_room(
     server: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(held, "HELD_BYTES_MAX", FREE_BYTES)
+    monkeypatch.setattr(held_bytes, "HELD_BYTES_MAX", FREE_BYTES)
     large = json.dumps(pod_data("large")).encode() + b" " * 3 * FREE_BYTES
     answer = await server.post(PODS, large)
 
@@ -218,7 +218,7 @@ async def test_an_answer_for_which_there_is_no_room(
     for number in range(300):
         create_pod(server.store, f"p{number}")
     assert len((await server.get(PODS)).body) > 2 * FREE_BYTES
-    monkeypatch.setattr(held, "HELD_BYTES_MAX", FREE_BYTES)
+    monkeypatch.setattr(held_bytes, "HELD_BYTES_MAX", FREE_BYTES)
 
     assert (await server.get(PODS)).status()[:2] == (429, "TooManyRequests")
     assert len((await server.get(f"{PODS}?limit=10")).data["items"]) == 10
@@ -270,7 +270,7 @@ async def test_bodies_are_still_limited_in_time(
 ) -> None:
     """Nearly all of a large body, then nothing: what is held for it is free again soon."""
     monkeypatch.setattr(exchange, "BODY_TIMEOUT_S", 0.1)
-    monkeypatch.setattr(held, "HELD_BYTES_MAX", exchange.BODY_BYTES_MAX)
+    monkeypatch.setattr(held_bytes, "HELD_BYTES_MAX", exchange.BODY_BYTES_MAX)
     size = exchange.BODY_BYTES_MAX - 1
     for _ in range(3):
         async with server.socket() as (reader, writer):

@@ -7,7 +7,7 @@ import json
 import ssl
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from urllib.parse import urlencode, urlsplit
@@ -91,11 +91,23 @@ class Api:
         content_type: str = "application/json",
     ) -> tuple[int, str]:
         """The status code and the text, whatever they are."""
+        payload = json.dumps(body) if body is not None else None
+        return self.send_text(method, path, payload, query=query, content_type=content_type)
+
+    def send_text(
+        self,
+        method: str,
+        path: str,
+        payload: str | None = None,
+        *,
+        query: dict[str, str] | Sequence[tuple[str, str]] | None = None,
+        content_type: str = "application/json",
+    ) -> tuple[int, str]:
+        """As `send`, with a body that may be no JSON."""
         target = f"{path}?{urlencode(query)}" if query else path
         headers = {"Content-Type": content_type, "Accept": "application/json"}
         if self.token:
             headers["Authorization"] = f"Bearer {self.token}"
-        payload = json.dumps(body) if body is not None else None
         reused = self._connection() is not None
         try:
             return self._exchange(method, target, payload, headers)

@@ -17,8 +17,6 @@ Data = dict[str, Any]
 MANIFEST = Path(__file__).parents[3] / "deploy" / "stowplan.yaml"
 KINDS = ("ClusterRole", "Role", "ClusterRoleBinding", "RoleBinding")
 
-ENDPOINTS = ("/metrics", "/metrics/*", "/configz", "/flagz", "/statusz", "/debug/*")
-
 
 def manifest() -> list[Data]:
     """The roles and bindings of deploy/."""
@@ -47,19 +45,14 @@ def may(api: Api, spec: Data) -> bool:
 
 
 def scraper_rights() -> list[Data]:
+    """The role for viewers, of deploy/."""
     group = "rbac.authorization.k8s.io"
     return [
         {
             "apiVersion": f"{group}/v1",
-            "kind": "ClusterRole",
-            "metadata": {"name": "e2e-scraper"},
-            "rules": [{"nonResourceURLs": list(ENDPOINTS), "verbs": ["get"]}],
-        },
-        {
-            "apiVersion": f"{group}/v1",
             "kind": "ClusterRoleBinding",
             "metadata": {"name": "e2e-scraper"},
-            "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": "e2e-scraper"},
+            "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": "stowplan-viewer"},
             "subjects": [{"apiGroup": group, "kind": "User", "name": USERS[SCRAPER][0]}],
         },
     ]

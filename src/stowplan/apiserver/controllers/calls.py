@@ -8,7 +8,7 @@ what was answered.  (client-go's controllers count expected events for the same 
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from stowplan.apiserver.controllers.shared import Shared
 from stowplan.apiserver.controllers.work_queue import WorkQueue
@@ -36,6 +36,14 @@ class Calls:
         self._shared = shared
         self._queue = queue
         self._waiting: dict[str, _Waiting] = {}
+
+    def resume(self, other: Calls) -> None:
+        """Go on where another one is, of whose requests all are answered."""
+        assert not other.busy, "requests are under way"
+        self._waiting = {
+            key: replace(waiting, versions=waiting.versions.copy())
+            for key, waiting in other._waiting.items()
+        }
 
     @property
     def busy(self) -> bool:

@@ -11,14 +11,12 @@ from typing import Any
 
 from stowplan.apiserver.controllers.calls import Calls
 from stowplan.apiserver.controllers.shared import Shared
-from stowplan.apiserver.controllers.templates import owner_reference
 from stowplan.objects.api import Patch
 from stowplan.objects.base import KubeObject, LabelSelector
 from stowplan.objects.kinds import Kind
 from stowplan.objects.labels import SelectorError, compile_selector
-from stowplan.objects.pod import Pod
-
-_ENDED = frozenset({"Succeeded", "Failed"})
+from stowplan.objects.pod import ENDED_PHASES, Pod
+from stowplan.objects.workload_pods import owner_reference
 
 Matches = Callable[[dict[str, str]], bool]
 
@@ -43,6 +41,10 @@ class Claims:
         """namespace -> uid -> the owner and its selector"""
         shared.listen(owner_kind, self._owner_changed)
         shared.listen(child_kind, self._child_changed)
+
+    def resume(self, other: Claims) -> None:
+        self._scanned = other._scanned.copy()
+        self._owners = {namespace: owners.copy() for namespace, owners in other._owners.items()}
 
     def of(self, owner: KubeObject) -> list[KubeObject]:
         """The children of an owner, those that it is just adopting included."""
@@ -119,4 +121,4 @@ def _matches(spec: Any) -> Matches:
 def _adoptable(child: KubeObject) -> bool:
     if child.metadata.deletion_timestamp is not None:
         return False
-    return not (isinstance(child, Pod) and child.status.phase in _ENDED)
+    return not (isinstance(child, Pod) and child.status.phase in ENDED_PHASES)

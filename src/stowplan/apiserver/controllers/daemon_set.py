@@ -6,60 +6,38 @@ affinity (`objects.daemons`).
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-import msgspec
-
-from stowplan.apiserver.controllers.calls import Calls
-from stowplan.apiserver.controllers.claims import Claims
-from stowplan.apiserver.controllers.reporting import Reporter
+from stowplan.apiserver.controllers.readiness import is_available, ready_since, scaled_value
+from stowplan.apiserver.controllers.revisions import Revisions, revision_of
 from stowplan.apiserver.controllers.shared import Shared
-from stowplan.apiserver.controllers.statuses import Statuses
-from stowplan.apiserver.controllers.templates import (
-    is_active,
-    is_available,
-    pod_from,
-    ready_since,
-    scaled_value,
-    template_hash,
-)
+from stowplan.apiserver.controllers.workload import WorkloadController
 from stowplan.objects.api import Create, Delete
 from stowplan.objects.base import KubeObject
-from stowplan.objects.codec import convert
-from stowplan.objects.daemons import pin_to_node, with_daemon_tolerations
+from stowplan.objects.daemons import node_of, pin_to_node, suits
 from stowplan.objects.kinds import DAEMON_SET, NODE, POD
 from stowplan.objects.node import Node
-from stowplan.objects.node_selector import required_node_affinity
 from stowplan.objects.pod import Pod
-from stowplan.objects.taints import NO_EXECUTE, first_untolerated
+from stowplan.objects.workload_pods import daemon_pod, is_active, template_hash
 from stowplan.objects.workloads import DaemonSet, RollingUpdate, UpdateStrategy
 
 BURST_MAX = 250
-REVISION_LABEL = "controller-revision-hash"
-
-Suits = Callable[[Node, bool], bool]
-"""Whether a node should have the daemon; one that has it already keeps it more easily."""
 
 
-class DaemonSetController:
+class DaemonSetController(WorkloadController):
     def __init__(self, shared: Shared) -> None:
-        self._shared = shared
-        self.queue = shared.queue("daemonset", self.sync)
-        self.calls = Calls(shared, self.queue)
-        self._statuses = Statuses(shared.cluster, DAEMON_SET)
-        self._reporter = Reporter(shared, "daemonset-controller")
-        shared.listen(DAEMON_SET, self._changed)
+        super().__init__(shared, DAEMON_SET)
+        self._revisions = Revisions(shared)
+        shared.listen(DAEMON_SET, self._note_revision)
         shared.listen(NODE, self._node_changed)
-        self._claims = Claims(
-            shared, self.calls, owner_kind=DAEMON_SET, child_kind=POD, look_again=self.queue.add
-        )
 
-    def _changed(self, old: KubeObject | None, new: KubeObject | None) -> None:
-        if new is not None:
-            self.queue.add(new.key)
-        elif old is not None:
-            self._statuses.forget(old.uid)
+    def _note_revision(self, old: KubeObject | None, new: KubeObject | None) -> None:
+        if isinstance(new, DaemonSet):
+            self._revisions.note(new, template_hash(new.spec.template))
+
+    def forget(self, uid: str) -> None:
+        super().forget(uid)
+        self._revisions.forget(uid)
 
     def _node_changed(self, old: KubeObject | None, new: KubeObject | None) -> None:
         if isinstance(old, Node) and isinstance(new, Node):
@@ -74,15 +52,14 @@ class DaemonSetController:
         if not isinstance(owner, DaemonSet) or not self.calls.settled(key):
             return
         revision = template_hash(owner.spec.template)
-        body = pod_from(owner.spec.template, owner, labels={REVISION_LABEL: revision})
-        body["spec"] = with_daemon_tolerations(body["spec"])
+        body = daemon_pod(owner, revision)
         by_node: dict[str, list[Pod]] = {}
         for child in self._claims.of(owner):
             if isinstance(child, Pod):
                 by_node.setdefault(node_of(child), []).append(child)
         nodes = [node for node in self._shared.every(NODE) if isinstance(node, Node)]
-        suits = _suits(body)
-        desired = [node for node in nodes if suits(node, node.name in by_node)]
+        suits_node = suits(body)
+        desired = [node for node in nodes if suits_node(node, node.name in by_node)]
         if owner.metadata.deletion_timestamp is None:
             kept = self._keep(owner, by_node, {node.name for node in desired})
             self._create(owner, body, [node.name for node in desired if node.name not in by_node])
@@ -97,6 +74,8 @@ class DaemonSetController:
         """Delete what is not wanted, what ended, and all but the oldest on each node."""
         kept = []
         for node, pods in by_node.items():
+            if self._shared.is_copy and self._shared.get(NODE, node) is None:
+                continue  # A node that the copy does not show.
             alive = sorted(
                 (pod for pod in pods if is_active(pod)),
                 key=lambda pod: (not pod.spec.node_name, pod.metadata.creation_timestamp or ""),
@@ -130,7 +109,7 @@ class DaemonSetController:
         now_s, min_ready_s = self._shared.clock.now(), owner.spec.min_ready_seconds
         available = [pod for pod in pods if is_available(pod, min_ready_s, now_s)]
         missing = desired - len(available)
-        outdated = [pod for pod in pods if _revision(pod) != revision]
+        outdated = [p for p in pods if not self._revisions.is_current(p, owner, revision)]
         for pod in outdated:
             if pod in available:
                 if missing >= allowed:
@@ -166,45 +145,8 @@ class DaemonSetController:
             "numberReady": ready,
             "numberAvailable": available,
             "numberUnavailable": len(desired) - available,
-            "updatedNumberScheduled": sum(1 for pod in running if _revision(pod) == revision),
+            "updatedNumberScheduled": sum(1 for pod in running if revision_of(pod) == revision),
         }
         self._statuses.write(owner, status)
         if available < ready:
             self.queue.add_after(owner.key, float(min_ready_s))
-
-
-def node_of(pod: Pod) -> str:
-    """The node that a daemon's pod is on, or is meant for."""
-    if pod.spec.node_name:
-        return pod.spec.node_name
-    affinity = pod.spec.affinity
-    required = affinity.node_affinity and affinity.node_affinity.required if affinity else None
-    for term in (required.node_selector_terms if required else None) or ():
-        for field in term.match_fields or ():
-            if field.key == "metadata.name" and field.values:
-                return field.values[0]
-    return ""
-
-
-def _suits(body: dict[str, Any]) -> Suits:
-    try:
-        pod = convert(body, Pod)
-    except msgspec.ValidationError:
-        return lambda node, has_it: has_it
-    affinity = required_node_affinity(pod)
-
-    def suits(node: Node, has_it: bool) -> bool:
-        if pod.spec.node_name not in ("", node.name):
-            return False
-        if not affinity.matches(node.metadata.labels or {}, node.name):
-            return False
-        taints = node.spec.taints or []
-        if has_it:
-            taints = [taint for taint in taints if taint.effect == NO_EXECUTE]
-        return first_untolerated(taints, pod.spec.tolerations) is None
-
-    return suits
-
-
-def _revision(pod: Pod) -> str:
-    return (pod.metadata.labels or {}).get(REVISION_LABEL, "")

@@ -9,57 +9,38 @@ from __future__ import annotations
 from typing import Any
 
 from stowplan.apiserver.controllers import rollout
-from stowplan.apiserver.controllers.calls import Calls
-from stowplan.apiserver.controllers.claims import Claims
 from stowplan.apiserver.controllers.deployment_status import Progress, status_of
-from stowplan.apiserver.controllers.reporting import Reporter
+from stowplan.apiserver.controllers.readiness import is_available, ready_since
 from stowplan.apiserver.controllers.rollout import Members
 from stowplan.apiserver.controllers.shared import Shared
-from stowplan.apiserver.controllers.statuses import Statuses
-from stowplan.apiserver.controllers.templates import (
-    is_active,
-    is_available,
-    owner_reference,
-    ready_since,
-    template_hash,
-)
+from stowplan.apiserver.controllers.workload import WorkloadController
 from stowplan.objects.api import Create, Delete, Patch
 from stowplan.objects.base import KubeObject
 from stowplan.objects.kinds import DEPLOYMENT, POD, REPLICA_SET
-from stowplan.objects.pod import Pod
+from stowplan.objects.pod import ENDED_PHASES, Pod
+from stowplan.objects.workload_pods import (
+    HASH_LABEL,
+    REVISION,
+    copied_annotations,
+    is_active,
+    replica_set_of,
+    replicas_of,
+    revision_of,
+)
 from stowplan.objects.workloads import Deployment, ReplicaSet
 
-HASH_LABEL = "pod-template-hash"
-REVISION = "deployment.kubernetes.io/revision"
 HISTORY_DEFAULT = 10
 
-_NOT_COPIED = ("kubectl.kubernetes.io/last-applied-configuration", "deployment.kubernetes.io/")
 
-
-class DeploymentController:
+class DeploymentController(WorkloadController):
     def __init__(self, shared: Shared) -> None:
-        self._shared = shared
-        self.queue = shared.queue("deployment", self.sync)
-        self.calls = Calls(shared, self.queue)
-        self._statuses = Statuses(shared.cluster, DEPLOYMENT)
-        self._reporter = Reporter(shared, "deployment-controller")
+        super().__init__(shared, DEPLOYMENT, REPLICA_SET)
         self._progress: dict[str, Progress] = shared.memory["deployments: progress"]
-        shared.listen(DEPLOYMENT, self._changed)
-        self._claims = Claims(
-            shared,
-            self.calls,
-            owner_kind=DEPLOYMENT,
-            child_kind=REPLICA_SET,
-            look_again=self.queue.add,
-        )
         shared.listen(POD, self._pod_changed)
 
-    def _changed(self, old: KubeObject | None, new: KubeObject | None) -> None:
-        if new is not None:
-            self.queue.add(new.key)
-        elif old is not None:
-            self._statuses.forget(old.uid)
-            self._progress.pop(old.uid, None)
+    def forget(self, uid: str) -> None:
+        super().forget(uid)
+        self._progress.pop(uid, None)
 
     def _pod_changed(self, old: KubeObject | None, new: KubeObject | None) -> None:
         """A pod of a ReplicaSet of a Deployment."""
@@ -93,7 +74,7 @@ class DeploymentController:
         self, deployment: Deployment, current: ReplicaSet | None, older: list[ReplicaSet]
     ) -> None:
         limits = rollout.limits_of(deployment)
-        replicas = rollout.replicas_of(deployment)
+        replicas = replicas_of(deployment)
         old = [self._members(one) for one in older]
         new = None if current is None else self._members(current)
         if deployment.spec.paused:
@@ -124,7 +105,7 @@ class DeploymentController:
         pods = [pod for pod in self._pods(one) if is_active(pod)]
         return Members(
             one.key,
-            wanted=one.spec.replicas if one.spec.replicas is not None else 1,
+            wanted=replicas_of(one),
             pods=len(pods),
             ready=sum(1 for pod in pods if ready_since(pod) is not None),
             available=sum(1 for pod in pods if is_available(pod, min_ready_s, now_s)),
@@ -134,38 +115,12 @@ class DeploymentController:
         return [pod for pod in self._shared.owned(POD, one.uid) if isinstance(pod, Pod)]
 
     def _has_pods(self, one: ReplicaSet) -> bool:
-        return any(pod.status.phase not in ("Succeeded", "Failed") for pod in self._pods(one))
+        return any(pod.status.phase not in ENDED_PHASES for pod in self._pods(one))
 
     def _create(self, deployment: Deployment, size: int, older: list[ReplicaSet]) -> None:
-        digest = template_hash(deployment.spec.template)
-        name = f"{deployment.name}-{digest}"
-        template = deployment.spec.template or {}
-        written = template.get("metadata") or {}
-        labels = {**(written.get("labels") or {}), HASH_LABEL: digest}
-        selector = deployment.spec.selector
-        wanted = dict(selector.match_labels or {}) if selector is not None else {}
-        body: dict[str, Any] = {
-            "metadata": {
-                "name": name,
-                "labels": labels,
-                "annotations": {**_copied(deployment), REVISION: str(_last_revision(older) + 1)},
-                "ownerReferences": [owner_reference(deployment)],
-            },
-            "spec": {
-                "replicas": size,
-                "minReadySeconds": deployment.spec.min_ready_seconds,
-                "selector": {"matchLabels": {**wanted, HASH_LABEL: digest}},
-                "template": {**template, "metadata": {**written, "labels": labels}},
-            },
-        }
-        expressions = selector.match_expressions if selector is not None else None
-        if expressions:
-            body["spec"]["selector"]["matchExpressions"] = [
-                {"key": one.key, "operator": one.operator, "values": one.values or []}
-                for one in expressions
-            ]
+        body = replica_set_of(deployment, size, revision=_last_revision(older) + 1)
         self.calls.send(deployment.key, Create(REPLICA_SET, deployment.namespace, body))
-        note = f"Scaled up replica set {name} from 0 to {size}"
+        note = f"Scaled up replica set {body['metadata']['name']} from 0 to {size}"
         self._reporter.report(deployment, "ScalingReplicaSet", note)
 
     def _scale(self, deployment: Deployment, one: Members, size: int) -> None:
@@ -182,10 +137,10 @@ class DeploymentController:
         self, deployment: Deployment, current: ReplicaSet, older: list[ReplicaSet]
     ) -> None:
         """The ReplicaSet in use has the highest revision, also after going back to it."""
-        revision = max(_revision(current), _last_revision(older) + 1)
+        revision = max(revision_of(current), _last_revision(older) + 1)
         text = str(revision)
-        if _revision(current) != revision:
-            body = {"metadata": {"annotations": {**_copied(deployment), REVISION: text}}}
+        if revision_of(current) != revision:
+            body = {"metadata": {"annotations": {**copied_annotations(deployment), REVISION: text}}}
             request = Patch(REPLICA_SET, current.namespace, current.name, body, "merge")
             self.calls.send(deployment.key, request)
         if (deployment.metadata.annotations or {}).get(REVISION) != text:
@@ -199,7 +154,7 @@ class DeploymentController:
         limit = HISTORY_DEFAULT if limit is None else limit
         empty = [
             one
-            for one in sorted(older, key=_revision)
+            for one in sorted(older, key=revision_of)
             if one.spec.replicas == 0
             and one.metadata.deletion_timestamp is None
             and not self._shared.owned(POD, one.uid)
@@ -220,7 +175,7 @@ class DeploymentController:
         status, wait_s = status_of(deployment, new, old, progress, now_s)
         self._statuses.write(deployment, status)
         if wait_s is not None:
-            self.queue.add_after(deployment.key, wait_s)
+            self.queue.add_after(deployment.key, wait_s, idle=True)
         min_ready_s = deployment.spec.min_ready_seconds
         if min_ready_s and status["availableReplicas"] < status["readyReplicas"]:
             self.queue.add_after(deployment.key, float(min_ready_s))
@@ -240,18 +195,5 @@ def _same_template(one: ReplicaSet, template: dict[str, Any] | None) -> bool:
     )
 
 
-def _revision(one: ReplicaSet) -> int:
-    text = (one.metadata.annotations or {}).get(REVISION, "0")
-    return int(text) if text.isdecimal() else 0
-
-
 def _last_revision(older: list[ReplicaSet]) -> int:
-    return max((_revision(one) for one in older), default=0)
-
-
-def _copied(deployment: Deployment) -> dict[str, str]:
-    return {
-        key: text
-        for key, text in (deployment.metadata.annotations or {}).items()
-        if not key.startswith(_NOT_COPIED)
-    }
+    return max((revision_of(one) for one in older), default=0)

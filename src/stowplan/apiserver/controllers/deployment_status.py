@@ -12,6 +12,7 @@ from typing import Any
 from stowplan.apiserver.controllers import rollout
 from stowplan.apiserver.controllers.rollout import Members
 from stowplan.objects.times import format_time
+from stowplan.objects.workload_pods import replicas_of
 from stowplan.objects.workloads import Deployment
 
 DEADLINE_DEFAULT_S = 600
@@ -40,7 +41,7 @@ def status_of(
     numbers = (pods, available, updated, deployment.metadata.generation)
     if numbers != progress.numbers:
         progress.numbers, progress.since_s = numbers, now_s
-    replicas = rollout.replicas_of(deployment)
+    replicas = replicas_of(deployment)
     complete = (
         new is not None and updated == replicas and pods == replicas and available >= replicas
     )
@@ -66,7 +67,7 @@ def status_of(
 
 def _available(deployment: Deployment, available: int) -> dict[str, Any]:
     limits = rollout.limits_of(deployment)
-    if available >= rollout.replicas_of(deployment) - limits.max_unavailable:
+    if available >= replicas_of(deployment) - limits.max_unavailable:
         return {
             "type": "Available",
             "status": "True",

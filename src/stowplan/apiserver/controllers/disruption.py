@@ -6,9 +6,9 @@ Preemption, evictions and `kubectl drain` read what is written here.  Mirrors
 
 from __future__ import annotations
 
+from stowplan.apiserver.controllers.readiness import ready_since, scaled_value
 from stowplan.apiserver.controllers.shared import Shared
 from stowplan.apiserver.controllers.statuses import Statuses
-from stowplan.apiserver.controllers.templates import ready_since, scaled_value
 from stowplan.objects.base import KubeObject
 from stowplan.objects.kinds import (
     DEPLOYMENT,
@@ -19,11 +19,10 @@ from stowplan.objects.kinds import (
     STATEFUL_SET,
 )
 from stowplan.objects.labels import SelectorError, compile_selector
-from stowplan.objects.pod import Pod
+from stowplan.objects.pod import ENDED_PHASES, Pod
 from stowplan.objects.times import format_time
 from stowplan.objects.workloads import PodDisruptionBudget
 
-_ENDED = frozenset({"Succeeded", "Failed"})
 _SCALED = frozenset({REPLICA_SET, STATEFUL_SET, DEPLOYMENT})
 
 
@@ -51,6 +50,8 @@ class DisruptionController:
 
     def _pod_changed(self, old: KubeObject | None, new: KubeObject | None) -> None:
         some = new if new is not None else old
+        if self._shared.is_copy and isinstance(some, Pod) and not some.spec.node_name:
+            return  # What the copied status says still holds.
         if some is not None:
             for key in sorted(self._namespaces.get(some.namespace, ())):
                 self.queue.add(key)
@@ -61,11 +62,7 @@ class DisruptionController:
             return
         pods = self._pods(budget)
         expected, desired = self._numbers(budget, pods)
-        healthy = sum(
-            1
-            for pod in pods
-            if ready_since(pod) is not None and pod.metadata.deletion_timestamp is None
-        )
+        healthy = sum(1 for pod in pods if self._is_healthy(pod))
         allowed = max(0, healthy - desired) if expected > 0 else 0
         word = "SufficientPods" if allowed else "InsufficientPods"
         status = "True" if allowed else "False"
@@ -95,6 +92,13 @@ class DisruptionController:
             },
         )
 
+    def _is_healthy(self, pod: Pod) -> bool:
+        if pod.metadata.deletion_timestamp is not None:
+            return False
+        # Who writes down a cluster by hand does not say that its pods are well.
+        untold = self._shared.is_copy and pod.spec.node_name and not pod.status.conditions
+        return bool(untold) or ready_since(pod) is not None
+
     def _pods(self, budget: PodDisruptionBudget) -> list[Pod]:
         if budget.spec.selector is None:
             return []
@@ -106,7 +110,7 @@ class DisruptionController:
             pod
             for pod in self._shared.in_namespace(POD, budget.namespace)
             if isinstance(pod, Pod)
-            and pod.status.phase not in _ENDED
+            and pod.status.phase not in ENDED_PHASES
             and matches(pod.metadata.labels or {})
         ]
 

@@ -8,64 +8,55 @@ from __future__ import annotations
 
 from typing import Any
 
-from stowplan.apiserver.controllers.calls import Calls
-from stowplan.apiserver.controllers.claims import Claims
-from stowplan.apiserver.controllers.reporting import Reporter
+from stowplan.apiserver.controllers.readiness import ready_since
 from stowplan.apiserver.controllers.shared import Shared
-from stowplan.apiserver.controllers.statuses import Statuses
-from stowplan.apiserver.controllers.templates import is_active, pod_from, ready_since
+from stowplan.apiserver.controllers.workload import WorkloadController
 from stowplan.objects.api import Create, Delete
-from stowplan.objects.base import KubeObject
 from stowplan.objects.kinds import JOB, POD
 from stowplan.objects.pod import Pod
 from stowplan.objects.times import format_time, parse_time
+from stowplan.objects.workload_pods import (
+    count_succeeded,
+    free_indexes,
+    has_ended,
+    is_active,
+    is_indexed,
+    job_pod,
+    job_pods_wanted,
+)
 from stowplan.objects.workloads import Job
 
 BURST_MAX = 200
 BACKOFF_LIMIT_DEFAULT = 6
 BACKOFF_MIN_S = 10.0
 BACKOFF_MAX_S = 600.0
-INDEX = "batch.kubernetes.io/job-completion-index"
 
 Data = dict[str, Any]
 
 
-class JobController:
+class JobController(WorkloadController):
     def __init__(self, shared: Shared) -> None:
-        self._shared = shared
-        self.queue = shared.queue("job", self.sync)
-        self.calls = Calls(shared, self.queue)
-        self._statuses = Statuses(shared.cluster, JOB)
-        self._reporter = Reporter(shared, "job-controller")
+        super().__init__(shared, JOB)
         self._failed_at_s: dict[str, float] = shared.memory["jobs: failed at"]
         """When the last pod of a job failed, by the job's uid."""
         self._failures: dict[str, int] = shared.memory["jobs: failures"]
         self._ended: dict[str, str] = shared.memory["jobs: ended"]
         """When a job ended, until its status says so itself."""
-        shared.listen(JOB, self._changed)
-        self._claims = Claims(
-            shared, self.calls, owner_kind=JOB, child_kind=POD, look_again=self.queue.add
-        )
 
-    def _changed(self, old: KubeObject | None, new: KubeObject | None) -> None:
-        if new is not None:
-            self.queue.add(new.key)
-        elif old is not None:
-            self._statuses.forget(old.uid)
-            self._failed_at_s.pop(old.uid, None)
-            self._failures.pop(old.uid, None)
-            self._ended.pop(old.uid, None)
+    def forget(self, uid: str) -> None:
+        super().forget(uid)
+        for known in (self._failed_at_s, self._failures, self._ended):
+            known.pop(uid, None)
 
     def sync(self, key: str) -> None:
         job = self._shared.get(JOB, key)
         if not isinstance(job, Job) or not self.calls.settled(key):
             return
         pods = [pod for pod in self._claims.of(job) if isinstance(pod, Pod)]
-        if _has_ended(job) or job.metadata.deletion_timestamp is not None:
+        if has_ended(job) or job.metadata.deletion_timestamp is not None:
             return
         active = [pod for pod in pods if is_active(pod)]
-        ended = [pod for pod in pods if pod.status.phase == "Succeeded"]
-        succeeded = max(job.status.succeeded, _count_succeeded(job, ended))
+        succeeded = count_succeeded(job, pods)
         failed = max(job.status.failed, sum(1 for pod in pods if pod.status.phase == "Failed"))
         now_s = self._shared.clock.now()
         start = job.status.start_time or format_time(now_s)
@@ -75,7 +66,7 @@ class JobController:
             for pod in active:
                 self.calls.send(key, Delete(POD, pod.namespace, pod.name, uid=pod.uid))
         else:
-            self._run(job, active, ended, succeeded, failed)
+            self._run(job, pods, active, succeeded, failed)
         self._write_status(job, active, succeeded, failed, start, verdict)
         if self.calls.settled(key):
             self.queue.forget(key)
@@ -106,13 +97,9 @@ class JobController:
         return None
 
     def _run(
-        self, job: Job, active: list[Pod], ended: list[Pod], succeeded: int, failed: int
+        self, job: Job, pods: list[Pod], active: list[Pod], succeeded: int, failed: int
     ) -> None:
-        parallelism = job.spec.parallelism if job.spec.parallelism is not None else 1
-        if job.spec.completions is not None:
-            wanted = min(parallelism, job.spec.completions - succeeded)
-        else:
-            wanted = len(active) if succeeded else parallelism
+        wanted = job_pods_wanted(job, active=len(active), succeeded=succeeded)
         if len(active) > wanted:
             for pod in active[: len(active) - wanted]:
                 self.calls.send(job.key, Delete(POD, pod.namespace, pod.name, uid=pod.uid))
@@ -121,7 +108,7 @@ class JobController:
             if wait_s > 0:
                 self.queue.add_after(job.key, wait_s)
             else:
-                self._create(job, active, ended, min(wanted - len(active), BURST_MAX))
+                self._create(job, pods, min(wanted - len(active), BURST_MAX))
 
     def _backoff_s(self, job: Job, failed: int) -> float:
         """How long to wait after failures: longer each time."""
@@ -134,22 +121,11 @@ class JobController:
         delay_s = min(BACKOFF_MAX_S, BACKOFF_MIN_S * 2.0 ** min(failed - 1, 16))
         return self._failed_at_s[job.uid] + delay_s - now_s
 
-    def _create(self, job: Job, active: list[Pod], ended: list[Pod], count: int) -> None:
-        if job.spec.completion_mode != "Indexed":
-            bodies = [pod_from(job.spec.template, job)] * count
+    def _create(self, job: Job, pods: list[Pod], count: int) -> None:
+        if is_indexed(job):
+            bodies = [job_pod(job, index) for index in free_indexes(job, pods)[:count]]
         else:
-            taken = {_index(pod) for pod in [*active, *ended]}
-            free = [n for n in range(job.spec.completions or 0) if str(n) not in taken]
-            bodies = [
-                pod_from(
-                    job.spec.template,
-                    job,
-                    labels={INDEX: str(n)},
-                    annotations={INDEX: str(n)},
-                    generate_name=f"{job.name}-{n}-",
-                )
-                for n in free[:count]
-            ]
+            bodies = [job_pod(job, None)] * count
         for number, body in enumerate(bodies):
             request = Create(POD, job.namespace, body)
             self.calls.send(job.key, request, self._reporter.creation(job, number))
@@ -208,20 +184,3 @@ def _condition(type_: str, status: str, reason: str, message: str, since: str) -
         "lastProbeTime": since,
         "lastTransitionTime": since,
     }
-
-
-def _has_ended(job: Job) -> bool:
-    return any(
-        condition.type in ("Complete", "Failed") and condition.status == "True"
-        for condition in job.status.conditions or ()
-    )
-
-
-def _count_succeeded(job: Job, ended: list[Pod]) -> int:
-    if job.spec.completion_mode == "Indexed":
-        return len({_index(pod) for pod in ended})
-    return len(ended)
-
-
-def _index(pod: Pod) -> str:
-    return (pod.metadata.annotations or {}).get(INDEX, "")

@@ -32,6 +32,8 @@ class NodeController:
         self._since_s: dict[str, dict[Taint, float]] = shared.memory["pods: tainted since"]
         """When a pod, by its uid, came under a taint: its toleration may run out."""
         self._missing_since_s: dict[str, float] = shared.memory["nodes: missing since"]
+        self._known: set[str] = set()
+        """Nodes that were ever seen: a copy of a cluster may lack some that pods are on."""
         shared.listen(NODE, self._node_changed)
         shared.listen(POD, self._pod_changed)
 
@@ -40,6 +42,7 @@ class NodeController:
             return
         some = new if new is not None else old
         if some is not None:
+            self._known.add(some.name)
             self.queue.add(some.name)
 
     def _pod_changed(self, old: KubeObject | None, new: KubeObject | None) -> None:
@@ -69,7 +72,7 @@ class NodeController:
     def _sweep(self, name: str) -> None:
         """Delete the pods of a node that is not there, unless it comes back soon."""
         pods = self._shared.pods_on(name)
-        if not pods:
+        if not pods or (self._shared.is_copy and name not in self._known):
             self._missing_since_s.pop(name, None)
             return
         now_s = self._shared.clock.now()

@@ -8,16 +8,14 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from stowplan.apiserver.controllers.calls import Calls
-from stowplan.apiserver.controllers.claims import Claims
-from stowplan.apiserver.controllers.reporting import NOTES_PER_SYNC_MAX, Reporter
+from stowplan.apiserver.controllers.readiness import is_available, ready_since
+from stowplan.apiserver.controllers.reporting import NOTES_PER_SYNC_MAX
 from stowplan.apiserver.controllers.shared import Shared
-from stowplan.apiserver.controllers.statuses import Statuses
-from stowplan.apiserver.controllers.templates import is_active, is_available, pod_from, ready_since
+from stowplan.apiserver.controllers.workload import WorkloadController
 from stowplan.objects.api import Create, Delete
-from stowplan.objects.base import KubeObject
 from stowplan.objects.kinds import POD, REPLICA_SET
 from stowplan.objects.pod import Pod
+from stowplan.objects.workload_pods import is_active, pod_from, replicas_of
 from stowplan.objects.workloads import ReplicaSet
 
 BURST_MAX = 200
@@ -27,27 +25,9 @@ DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 _PHASE_ORDER = {"Pending": 0, "Unknown": 1, "": 1, "Running": 2}
 
 
-class ReplicaSetController:
+class ReplicaSetController(WorkloadController):
     def __init__(self, shared: Shared) -> None:
-        self._shared = shared
-        self.queue = shared.queue("replicaset", self.sync)
-        self.calls = Calls(shared, self.queue)
-        self._statuses = Statuses(shared.cluster, REPLICA_SET)
-        self._reporter = Reporter(shared, "replicaset-controller")
-        shared.listen(REPLICA_SET, self._changed)
-        self._claims = Claims(
-            shared,
-            self.calls,
-            owner_kind=REPLICA_SET,
-            child_kind=POD,
-            look_again=self.queue.add,
-        )
-
-    def _changed(self, old: KubeObject | None, new: KubeObject | None) -> None:
-        if new is not None:
-            self.queue.add(new.key)
-        elif old is not None:
-            self._statuses.forget(old.uid)
+        super().__init__(shared, REPLICA_SET)
 
     def sync(self, key: str) -> None:
         thing = self._shared.get(REPLICA_SET, key)
@@ -55,7 +35,7 @@ class ReplicaSetController:
             return
         children = self._claims.of(thing)
         pods = [pod for pod in children if isinstance(pod, Pod) and is_active(pod)]
-        wanted = thing.spec.replicas if thing.spec.replicas is not None else 1
+        wanted = replicas_of(thing)
         if thing.metadata.deletion_timestamp is None:
             if len(pods) < wanted:
                 # When the last ones were refused, one is enough to see whether this still is so.
@@ -68,7 +48,7 @@ class ReplicaSetController:
             self.queue.forget(key)
 
     def _create(self, owner: ReplicaSet, count: int) -> None:
-        body = pod_from(owner.spec.template, owner)
+        body = pod_from(owner)
         for number in range(count):
             request = Create(POD, owner.namespace, body)
             self.calls.send(owner.key, request, self._reporter.creation(owner, number))

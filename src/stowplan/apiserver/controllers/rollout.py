@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from stowplan.apiserver.controllers.templates import scaled_value
+from stowplan.apiserver.controllers.readiness import scaled_value
+from stowplan.objects.workload_pods import replicas_of
 from stowplan.objects.workloads import Deployment, RollingUpdate, UpdateStrategy
 
 
@@ -48,10 +49,6 @@ def limits_of(deployment: Deployment) -> Limits:
         # Nothing could ever move.
         unavailable = 1
     return Limits(surge, min(unavailable, replicas))
-
-
-def replicas_of(deployment: Deployment) -> int:
-    return deployment.spec.replicas if deployment.spec.replicas is not None else 1
 
 
 def is_recreated(deployment: Deployment) -> bool:

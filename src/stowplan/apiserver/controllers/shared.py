@@ -45,16 +45,20 @@ class Shared:
         call_later: CallLater,
         random: Random,
         memory: Memory | None = None,
+        is_copy: bool = False,
     ) -> None:
         self.cluster = cluster
         self.memory: Memory = defaultdict(dict) if memory is None else memory
+        self.is_copy = is_copy
+        """The cluster shows another one at one moment, and perhaps only a part of it: what is
+        there at the start is left as it is, until something about it changes."""
         self.clock = clock
         self.call_later = call_later
         self.on_synced: list[Callable[[], None]] = []
+        self._queues: list[WorkQueue] = []
         self._listeners: dict[Kind, list[Listener]] = {kind: [] for kind in kinds}
         self._owned: dict[Kind, _Index] = {kind: {} for kind in self._listeners}
         self._orphans: dict[Kind, _Index] = {kind: {} for kind in self._listeners}
-        self._by_namespace: dict[Kind, _Index] = {kind: {} for kind in self._listeners}
         self._pods_by_node: _Index = {}
         self._versions: dict[Kind, int] = dict.fromkeys(self._listeners, 0)
         self._informers = {
@@ -76,16 +80,35 @@ class Shared:
             name, sync, clock=self.clock, call_later=self.call_later, ready=self.synced
         )
         self.on_synced.append(queue.wake)
+        self._queues.append(queue)
         return queue
 
     def start(self) -> None:
         for informer in self._informers.values():
             informer.start()
+        if self.is_copy:
+            for queue in self._queues:
+                queue.clear()
         self._check_synced()
+
+    def resume(self, other: Shared, resource_version: str) -> None:
+        """Go on where another one is: on a fork of its cluster, made at this version."""
+        for kind, informer in self._informers.items():
+            informer.resume(other._informers[kind], resource_version)
+        for ours, theirs in (
+            (self._owned, other._owned),
+            (self._orphans, other._orphans),
+        ):
+            ours.update((kind, _copied(index)) for kind, index in theirs.items())
+        self._pods_by_node = _copied(other._pods_by_node)
+        self._versions = other._versions.copy()
+        self._was_synced = other._was_synced
 
     def stop(self) -> None:
         for informer in self._informers.values():
             informer.stop()
+        for index in (*self._owned.values(), *self._orphans.values(), self._pods_by_node):
+            index.clear()
 
     def listen(self, kind: Kind, listener: Listener) -> None:
         self._listeners[kind].append(listener)
@@ -108,7 +131,7 @@ class Shared:
         return list(self._orphans[kind].get(namespace, {}).values())
 
     def in_namespace(self, kind: Kind, namespace: str) -> list[KubeObject]:
-        return list(self._by_namespace[kind].get(namespace, {}).values())
+        return self._informers[kind].in_namespace(namespace)
 
     def pods_on(self, node: str) -> list[Pod]:
         found = self._pods_by_node.get(node, {}).values()
@@ -152,11 +175,11 @@ class Shared:
 
     def _places(self, kind: Kind, thing: KubeObject) -> list[tuple[_Index, str]]:
         owner = thing.metadata.controller()
-        places = [(self._by_namespace[kind], thing.namespace)]
-        if owner is not None:
-            places.append((self._owned[kind], owner.uid))
-        else:
-            places.append((self._orphans[kind], thing.namespace))
+        places = [
+            (self._orphans[kind], thing.namespace)
+            if owner is None
+            else (self._owned[kind], owner.uid)
+        ]
         if isinstance(thing, Pod) and thing.spec.node_name:
             places.append((self._pods_by_node, thing.spec.node_name))
         return places
@@ -170,3 +193,7 @@ class Shared:
                 callback()
         else:
             self.call_later(SYNC_CHECK_S, self._check_synced)
+
+
+def _copied(index: _Index) -> _Index:
+    return {key: held.copy() for key, held in index.items()}

@@ -6,57 +6,37 @@ below `partition` that has to be made again is made from the latest template.
 
 from __future__ import annotations
 
-from typing import Any
-
-import msgspec
-
-from stowplan.apiserver.controllers.calls import Calls
-from stowplan.apiserver.controllers.claims import Claims
-from stowplan.apiserver.controllers.reporting import Reporter
+from stowplan.apiserver.controllers.readiness import is_available, ready_since
+from stowplan.apiserver.controllers.revisions import Revisions, revision_of
 from stowplan.apiserver.controllers.shared import Shared
-from stowplan.apiserver.controllers.statuses import Statuses
-from stowplan.apiserver.controllers.templates import (
-    is_active,
-    is_available,
-    pod_from,
-    ready_since,
-    template_hash,
-)
+from stowplan.apiserver.controllers.workload import WorkloadController
 from stowplan.objects.api import Create, Delete
 from stowplan.objects.base import KubeObject
 from stowplan.objects.kinds import PERSISTENT_VOLUME_CLAIM, POD, STATEFUL_SET
-from stowplan.objects.pod import Pod
-from stowplan.objects.storage import PersistentVolumeClaim
+from stowplan.objects.pod import ENDED_PHASES, Pod
+from stowplan.objects.workload_pods import (
+    is_active,
+    ordinals_of,
+    stateful_claims,
+    stateful_pod,
+    stateful_revision,
+)
 from stowplan.objects.workloads import StatefulSet
 
-REVISION_LABEL = "controller-revision-hash"
-NAME_LABEL = "statefulset.kubernetes.io/pod-name"
-INDEX_LABEL = "apps.kubernetes.io/pod-index"
 
-_ENDED = frozenset({"Succeeded", "Failed"})
-
-
-class StatefulSetController:
+class StatefulSetController(WorkloadController):
     def __init__(self, shared: Shared) -> None:
-        self._shared = shared
-        self.queue = shared.queue("statefulset", self.sync)
-        self.calls = Calls(shared, self.queue)
-        self._statuses = Statuses(shared.cluster, STATEFUL_SET)
-        self._reporter = Reporter(shared, "statefulset-controller")
-        shared.listen(STATEFUL_SET, self._changed)
-        self._claims = Claims(
-            shared,
-            self.calls,
-            owner_kind=STATEFUL_SET,
-            child_kind=POD,
-            look_again=self.queue.add,
-        )
+        super().__init__(shared, STATEFUL_SET)
+        self._revisions = Revisions(shared)
+        shared.listen(STATEFUL_SET, self._note_revision)
 
-    def _changed(self, old: KubeObject | None, new: KubeObject | None) -> None:
-        if new is not None:
-            self.queue.add(new.key)
-        elif old is not None:
-            self._statuses.forget(old.uid)
+    def _note_revision(self, old: KubeObject | None, new: KubeObject | None) -> None:
+        if isinstance(new, StatefulSet):
+            self._revisions.note(new, stateful_revision(new))
+
+    def forget(self, uid: str) -> None:
+        super().forget(uid)
+        self._revisions.forget(uid)
 
     def sync(self, key: str) -> None:
         owner = self._shared.get(STATEFUL_SET, key)
@@ -67,10 +47,7 @@ class StatefulSetController:
             ordinal = ordinal_of(owner.name, child.name)
             if isinstance(child, Pod) and ordinal is not None:
                 pods[ordinal] = child
-        start = owner.spec.ordinals.start if owner.spec.ordinals is not None else 0
-        count = owner.spec.replicas if owner.spec.replicas is not None else 1
-        wanted = range(start, start + count)
-        revision = f"{owner.name}-{template_hash(owner.spec.template)}"
+        wanted, revision = ordinals_of(owner), stateful_revision(owner)
         if owner.metadata.deletion_timestamp is None:
             for act in (self._fill, self._shrink, self._update):
                 if not act(owner, pods, wanted, revision):
@@ -87,7 +64,7 @@ class StatefulSetController:
             pod = pods.get(ordinal)
             if pod is None:
                 self._create(owner, ordinal, revision)
-            elif pod.status.phase in _ENDED and pod.metadata.deletion_timestamp is None:
+            elif pod.status.phase in ENDED_PHASES and pod.metadata.deletion_timestamp is None:
                 self._delete(owner, pod)
             elif self._is_healthy(owner, pod):
                 continue
@@ -120,7 +97,7 @@ class StatefulSetController:
             pod = pods.get(ordinal)
             if pod is None or pod.metadata.deletion_timestamp is not None:
                 return False
-            if _revision(pod) != revision:
+            if not self._revisions.is_current(pod, owner, revision):
                 self._delete(owner, pod)
                 return False
             if not self._is_healthy(owner, pod):
@@ -136,39 +113,16 @@ class StatefulSetController:
         return False
 
     def _create(self, owner: StatefulSet, ordinal: int, revision: str) -> None:
-        name = f"{owner.name}-{ordinal}"
-        labels = {NAME_LABEL: name, INDEX_LABEL: str(ordinal), REVISION_LABEL: revision}
-        body = pod_from(owner.spec.template, owner, name=name, labels=labels)
-        templates = owner.spec.volume_claim_templates or []
-        for template in templates:
-            self._create_claim(owner, template, name)
-        names = {template.name for template in templates}
-        spec = body["spec"]
-        others = [one for one in spec.get("volumes") or () if one.get("name") not in names]
-        volumes = [
-            {"name": it.name, "persistentVolumeClaim": {"claimName": f"{it.name}-{name}"}}
-            for it in templates
-        ]
-        extra: dict[str, Any] = {"volumes": [*volumes, *others]} if volumes or others else {}
-        body["spec"] = {**spec, **extra, "hostname": name}
+        for claim in stateful_claims(owner, ordinal):
+            key = f"{owner.namespace}/{claim['metadata']['name']}"
+            if self._shared.get(PERSISTENT_VOLUME_CLAIM, key) is None:
+                request = Create(PERSISTENT_VOLUME_CLAIM, owner.namespace, claim)
+                self.calls.send(owner.key, request)
+        body = stateful_pod(owner, ordinal, revision)
         self.calls.send(owner.key, Create(POD, owner.namespace, body))
+        name = body["metadata"]["name"]
         note = f"create Pod {name} in StatefulSet {owner.name} successful"
         self._reporter.report(owner, "SuccessfulCreate", note)
-
-    def _create_claim(self, owner: StatefulSet, template: PersistentVolumeClaim, pod: str) -> None:
-        name = f"{template.name}-{pod}"
-        if self._shared.get(PERSISTENT_VOLUME_CLAIM, f"{owner.namespace}/{name}") is not None:
-            return
-        body = msgspec.to_builtins(template)
-        selector = owner.spec.selector
-        metadata = body.get("metadata") or {}
-        labels = {**(metadata.get("labels") or {})}
-        if selector is not None:
-            labels |= selector.match_labels or {}
-        body["metadata"] = {"name": name, "labels": labels}
-        body.pop("status", None)
-        body |= {"apiVersion": "v1", "kind": "PersistentVolumeClaim"}
-        self.calls.send(owner.key, Create(PERSISTENT_VOLUME_CLAIM, owner.namespace, body))
 
     def _delete(self, owner: StatefulSet, pod: Pod) -> None:
         self.calls.send(owner.key, Delete(POD, pod.namespace, pod.name, uid=pod.uid))
@@ -178,15 +132,16 @@ class StatefulSetController:
     def _write_status(self, owner: StatefulSet, pods: dict[int, Pod], revision: str) -> None:
         now_s, min_ready_s = self._shared.clock.now(), owner.spec.min_ready_seconds
         alive = [pod for pod in pods.values() if is_active(pod)]
-        updated = [pod for pod in alive if _revision(pod) == revision]
-        older = [_revision(pod) for _, pod in sorted(pods.items()) if _revision(pod) != revision]
+        updated = [pod for pod in alive if revision_of(pod) == revision]
+        labels = [revision_of(pod) for _, pod in sorted(pods.items())]
+        older = [label for label in labels if label != revision]
         current = older[0] if older else revision
         status = {
             "observedGeneration": owner.metadata.generation,
             "replicas": len(alive),
             "readyReplicas": sum(1 for pod in alive if ready_since(pod) is not None),
             "availableReplicas": sum(1 for pod in alive if is_available(pod, min_ready_s, now_s)),
-            "currentReplicas": sum(1 for pod in alive if _revision(pod) == current),
+            "currentReplicas": sum(1 for pod in alive if revision_of(pod) == current),
             "updatedReplicas": len(updated),
             "currentRevision": current,
             "updateRevision": revision,
@@ -201,7 +156,3 @@ def ordinal_of(owner: str, pod: str) -> int | None:
     """
     parent, _, text = pod.rpartition("-")
     return int(text) if parent == owner and text.isdecimal() else None
-
-
-def _revision(pod: Pod) -> str:
-    return (pod.metadata.labels or {}).get(REVISION_LABEL, "")

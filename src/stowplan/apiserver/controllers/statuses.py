@@ -19,6 +19,9 @@ class Statuses:
         self._kind = kind
         self._written: dict[str, Data] = {}
 
+    def resume(self, other: Statuses) -> None:
+        self._written = other._written.copy()
+
     def write(self, thing: KubeObject, status: Data) -> None:
         """Make these fields of the status so; a zero is left out, as Kubernetes does."""
         uid = thing.uid

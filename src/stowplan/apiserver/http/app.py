@@ -16,10 +16,11 @@ from aiohttp import web
 
 from stowplan.apiserver.grouping import GroupedStore
 from stowplan.apiserver.http.auth import Authenticator
-from stowplan.apiserver.http.documents import document_at, health
+from stowplan.apiserver.http.core_events import as_core_error
+from stowplan.apiserver.http.documents import document_at, health, nothing_at
 from stowplan.apiserver.http.encoding import Encoder
 from stowplan.apiserver.http.exchange import Exchange, Reply, as_yaml, reply
-from stowplan.apiserver.http.held import Held
+from stowplan.apiserver.http.held_bytes import HeldBytes
 from stowplan.apiserver.http.mutations import Mutations, no_machine
 from stowplan.apiserver.http.negotiation import JSON
 from stowplan.apiserver.http.options import is_true, watch_query
@@ -59,7 +60,7 @@ class Api:
         self._encoder = Encoder(clock)
         self._reads = Reads(grouped.store, self._encoder)
         self._mutations = Mutations(grouped, self._encoder, clock)
-        self.held = Held(clock)
+        self.held = HeldBytes(clock)
         """What clients make this server keep; `server` counts the answers that it sends."""
         self._requests = 0
         self._watches = 0
@@ -90,14 +91,16 @@ class Api:
 
     async def _answer(self, exchange: Exchange, target: Target | Virtual | None) -> Reply:
         if isinstance(target, Target):
-            if target.name:
-                return await self._answer_object(exchange, target)
-            return await self._answer_collection(exchange, target)
+            answer = self._answer_object if target.name else self._answer_collection
+            try:
+                return await answer(exchange, target)
+            except ApiError as error:
+                raise as_core_error(error) if target.resource.converted else error from None
         if isinstance(target, Virtual):
             return await self._answer_virtual(exchange, target)
         found = document_at(exchange)
         if found is None:
-            raise no_such_resource()
+            return nothing_at(exchange.path)
         return found
 
     async def _answer_collection(self, exchange: Exchange, target: Target) -> Reply:
@@ -140,9 +143,9 @@ class Api:
     async def _answer_virtual(self, exchange: Exchange, target: Virtual) -> Reply:
         if exchange.method != "POST":
             raise method_not_allowed()
-        body = await exchange.object()
         if target.plural == "bindings":
-            return await self._mutations.bind(exchange, target.namespace, "", body)
+            return await self._mutations.bind(exchange, target.namespace)
+        body = await exchange.object()
         body = {"kind": target.kind, "apiVersion": f"{target.group}/{target.version}", **body}
         return reply(review(target.plural, body, exchange.user, self._authenticator), 201)
 

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from stowplan.errors import ApiError
+from stowplan.objects.kinds import EVENT
+
 Data = dict[str, Any]
 
 _NEW_TO_OLD = {
@@ -38,6 +41,16 @@ def to_core(data: Data) -> Data:
     }
     empty |= {"eventTime": None, "reportingComponent": "", "reportingInstance": ""}
     return {**empty, **renamed, "apiVersion": "v1"}
+
+
+def as_core_error(error: ApiError) -> ApiError:
+    """The refusal of an event, which is stored in another group than it was asked for in."""
+    if error.details.get("group") == EVENT.group:
+        del error.details["group"]
+        suffix = f".{EVENT.group}"
+        error.problem = error.problem.replace(f"events{suffix}", "events", 1)
+        error.problem = error.problem.replace(f"Event{suffix}", "Event", 1)
+    return error
 
 
 def from_core(data: Any) -> Any:

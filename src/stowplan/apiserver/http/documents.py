@@ -11,7 +11,11 @@ from stowplan.apiserver.http import discovery, openapi
 from stowplan.apiserver.http.exchange import Exchange, Reply, reply
 from stowplan.apiserver.http.negotiation import Shape
 from stowplan.apiserver.http.resources import SERVED
-from stowplan.apiserver.http.status import method_not_allowed, not_acceptable
+from stowplan.apiserver.http.status import (
+    method_not_allowed,
+    no_such_resource,
+    not_acceptable,
+)
 from stowplan.apiserver.version import GIT_VERSION, MAJOR, MINOR
 
 _TEXT = {"Content-Type": "text/plain; charset=utf-8"}
@@ -46,6 +50,14 @@ def document_at(exchange: Exchange) -> Reply | None:
             raise method_not_allowed()
         return None
     return _find(exchange, parts)
+
+
+def nothing_at(path: str) -> Reply:
+    """404, or where no group of the API is at all, what upstream's router says."""
+    root, _, rest = path.strip("/").partition("/")
+    if root == "api" or (root == "apis" and rest.partition("/")[0] in discovery.groups()):
+        raise no_such_resource()
+    return Reply(b"404 page not found\n", 404, _TEXT)
 
 
 def _find(exchange: Exchange, parts: tuple[str, ...]) -> Reply | None:

@@ -13,6 +13,8 @@ from typing import Any
 
 import msgspec
 
+from stowplan.apiserver import wire_schema
+from stowplan.apiserver.conforming import complete
 from stowplan.apiserver.http.core_events import to_core
 from stowplan.apiserver.http.negotiation import Shape, Wanted
 from stowplan.apiserver.http.resources import Resource
@@ -40,7 +42,15 @@ class Encoder:
     def data(self, resource: Resource, thing: KubeObject, rest: Rest) -> Data:
         """The object as JSON data, in the shape its API version has."""
         data = view(resource.kind, thing, rest)
-        return to_core(data) if resource.converted else data
+        if resource.converted:
+            data = to_core(data)
+        return self.complete(resource, data)
+
+    def complete(self, resource: Resource, data: Data) -> Data:
+        """With what an object of this resource always shows."""
+        message = wire_schema.message_of(resource.api_version, resource.kind.name)
+        assert message is not None, f"{resource.full_name} is served and not described"
+        return complete(data, message)
 
     def whole(self, resource: Resource, thing: KubeObject, rest: Rest) -> bytes:
         key = (resource.group, id(thing))
@@ -82,6 +92,11 @@ class Encoder:
             part = items[start : start + ITEMS_PER_TURN]
             texts += [self.one(resource, item, wanted) for item in part]
         kind, api_version = f"{resource.kind.name}List", resource.api_version
+        if wanted.shape is Shape.OBJECT:
+            # A list says once of what kind its items are.
+            head = encode({"apiVersion": api_version, "kind": resource.kind.name})[:-1] + b","
+            size = len(head)
+            texts = [b"{" + it[size:] if it.startswith(head) else it for it in texts]
         if wanted.shape is Shape.METADATA:
             kind, api_version = "PartialObjectMetadataList", "meta.k8s.io/v1"
         head = encode({"kind": kind, "apiVersion": api_version, "metadata": metadata})

@@ -15,7 +15,7 @@ from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
 from stowplan.apiserver.http.auth import User
-from stowplan.apiserver.http.held import Held, Hold
+from stowplan.apiserver.http.held_bytes import HeldBytes, Hold
 from stowplan.apiserver.http.negotiation import (
     JSON,
     YAML,
@@ -56,7 +56,7 @@ class Exchange:
 
     __slots__ = ("_held", "_request", "method", "path", "query", "user", "wanted")
 
-    def __init__(self, request: web.BaseRequest, user: User, held: Held) -> None:
+    def __init__(self, request: web.BaseRequest, user: User, held: HeldBytes) -> None:
         self._request = request
         self._held = held
         self.user = user
@@ -84,8 +84,11 @@ class Exchange:
             return None
         media_type = media_type_of(self.content_type)
         if len(raw) > AT_ONCE_BYTES_MAX and "yaml" in media_type:
-            return await asyncio.to_thread(decode_body, raw, media_type)
-        return decode_body(raw, media_type)
+            data = await asyncio.to_thread(decode_body, raw, media_type)
+        else:
+            data = decode_body(raw, media_type)
+        # As Go reads it, null is an object with nothing in it.
+        return {} if data is None else data
 
     async def patch_body(self, patch_type: str) -> Any:
         raw = await read_body(self._request, self._held)
@@ -104,7 +107,7 @@ class Exchange:
 _NO_QUERY: Query = {}
 
 
-async def read_body(request: web.BaseRequest, held: Held) -> bytes:
+async def read_body(request: web.BaseRequest, held: HeldBytes) -> bytes:
     length = request.content_length
     if length is not None and length > BODY_BYTES_MAX:
         raise too_large(BODY_BYTES_MAX)

@@ -20,21 +20,30 @@ from stowplan.apiserver.http.exchange import Exchange, Reply, reply
 from stowplan.apiserver.http.negotiation import patch_type_of
 from stowplan.apiserver.http.options import (
     DeleteQuery,
+    WriteQuery,
     delete_query,
-    field_validation,
-    is_dry_run,
-    is_true,
     list_query,
+    write_query,
 )
 from stowplan.apiserver.http.paths import Target
+from stowplan.apiserver.http.reading import (
+    BINDING,
+    DELETE_OPTIONS,
+    EVICTION,
+    SCALE,
+    Shape,
+    check_patch,
+    read_applied,
+    read_object,
+    shape_of,
+)
 from stowplan.apiserver.http.server_side_apply import Applier, apply, check_config
 from stowplan.apiserver.http.status import (
     method_not_allowed,
     no_such_resource,
     success,
-    unsupported_media_type,
+    unsupported_patch,
 )
-from stowplan.apiserver.http.strictness import check_fields
 from stowplan.apiserver.patch import apply_patch
 from stowplan.apiserver.store import view
 from stowplan.apiserver.watches import at_version
@@ -42,16 +51,43 @@ from stowplan.clock import Clock
 from stowplan.errors import ApiError, BadRequest, NotFound
 from stowplan.objects.api import Create, Delete, Patch, Update
 from stowplan.objects.base import KubeObject
-from stowplan.objects.kinds import EVENT, LEASE
 from stowplan.objects.times import format_time
 
 _T = TypeVar("_T")
 
 DELETES_PER_TURN = 200
 
-_CREATED_BY_PUT = frozenset({EVENT, LEASE})
+_CREATED_BY_PUT = frozenset(
+    {
+        "ClusterRole",
+        "ClusterRoleBinding",
+        "Endpoints",
+        "Event",
+        "Lease",
+        "Role",
+        "RoleBinding",
+        "RuntimeClass",
+        "Service",
+    }
+)
 _RETURNED_WHEN_DELETED = frozenset(
-    {"PersistentVolume", "PersistentVolumeClaim", "Pod", "Service", "ServiceAccount"}
+    {
+        "CSIDriver",
+        "CSINode",
+        "DeviceClass",
+        "Namespace",
+        "PersistentVolume",
+        "PersistentVolumeClaim",
+        "Pod",
+        "ResourceClaim",
+        "ResourceClaimTemplate",
+        "ResourceQuota",
+        "ResourceSlice",
+        "Service",
+        "ServiceAccount",
+        "StorageClass",
+        "VolumeAttachment",
+    }
 )
 _ON_A_MACHINE = frozenset({"attach", "exec", "log", "portforward", "proxy"})
 
@@ -69,44 +105,52 @@ class Mutations:
         kind = target.resource.kind
         if kind.namespaced and not target.namespace:
             raise method_not_allowed()
-        level = field_validation(exchange.query)
-        body = await exchange.object()
-        warnings = check_fields(target.resource, body, level)
+        options = write_query(exchange.query, "CreateOptions")
+        shape = shape_of(target.resource)
+        body, warnings = await _read(exchange, shape, options.level)
         if target.resource.converted:
             body = from_core(body)
         request = Create(kind, target.namespace, body)
-        item = await self._write(exchange, lambda: self._whole(request))
-        return self._show(exchange, target, item, 201, warnings)
+        item = await self._write(options, lambda: self._whole(request))
+        return self._show(exchange, target, item, 201, warnings, dry_run=options.dry_run)
 
     async def create_sub(self, exchange: Exchange, target: Target) -> Reply:
         if target.subresource in _ON_A_MACHINE:
             raise _no_machine(target)
         if target.subresource not in target.resource.subresources:
             raise no_such_resource()
-        body = await exchange.object()
-        if target.subresource == "binding":
-            return await self.bind(exchange, target.namespace, target.name, body)
-        if target.subresource != "eviction":
+        options = write_query(exchange.query, "CreateOptions")
+        shape = BINDING if target.subresource == "binding" else EVICTION
+        if target.subresource not in ("binding", "eviction"):
             raise method_not_allowed()
-        options = body.get("deleteOptions") or {}
-        dry_run = is_dry_run(exchange.query) or bool(options.get("dryRun"))
+        body, _ = await _read(exchange, shape, options.level)
+        if shape is BINDING:
+            return await self._bind(options, target.namespace, target.name, body)
+        dry_run = options.dry_run or bool(body.get("deleteOptions", {}).get("dryRun"))
         subresources.evict(self._store, target.namespace, target.name, body, dry_run=dry_run)
         return reply(success(), 201)
 
-    async def bind(self, exchange: Exchange, namespace: str, name: str, body: Any) -> Reply:
+    async def bind(self, exchange: Exchange, namespace: str) -> Reply:
+        """A binding that is not said to be of a pod by its path."""
+        options = write_query(exchange.query, "CreateOptions")
+        body, _ = await _read(exchange, BINDING, options.level)
+        return await self._bind(options, namespace, "", body)
+
+    async def _bind(self, options: WriteQuery, namespace: str, name: str, body: Any) -> Reply:
         request = subresources.binding_request(namespace, name, body)
-        await self._write(exchange, lambda: self._store.execute(request))
+        await self._write(options, lambda: self._store.execute(request))
         return reply(success(), 201)
 
     # Update.
 
     async def update(self, exchange: Exchange, target: Target) -> Reply:
         _check_sub(target)
-        level = field_validation(exchange.query)
-        body = await exchange.object()
-        if target.subresource == "scale":
-            return reply(self._at_once(exchange, lambda: self._put_scale(target, body)))
-        warnings = check_fields(target.resource, body, level)
+        options = write_query(exchange.query, "UpdateOptions")
+        shape = SCALE if target.subresource == "scale" else shape_of(target.resource)
+        body, warnings = await _read(exchange, shape, options.level)
+        check_name(target, body.get("metadata") or {})
+        if shape is SCALE:
+            return reply(self._at_once(options, lambda: self._put_scale(target, body)))
         if target.resource.converted:
             body = from_core(body)
         kind, namespace, name = target.resource.kind, target.namespace, target.name
@@ -116,12 +160,14 @@ class Mutations:
             try:
                 return self._whole(request), 200
             except NotFound:
-                if kind not in _CREATED_BY_PUT:
+                if kind.name not in _CREATED_BY_PUT:
                     raise
+                if uid := body.get("metadata", {}).get("uid"):
+                    raise answers.wrong_uid(kind, namespace, name, uid, "") from None
                 return self._whole(Create(kind, namespace, body)), 201
 
-        item, code = await self._write(exchange, act)
-        return self._show(exchange, target, item, code, warnings)
+        item, code = await self._write(options, act)
+        return self._show(exchange, target, item, code, warnings, dry_run=options.dry_run)
 
     def _put_scale(self, target: Target, body: dict[str, Any]) -> Any:
         return subresources.put_scale(self._store, target, body)
@@ -130,29 +176,35 @@ class Mutations:
 
     async def patch(self, exchange: Exchange, target: Target) -> Reply:
         _check_sub(target)
-        level = field_validation(exchange.query)
         patch_type = patch_type_of(exchange.content_type)
+        applies = patch_type == "apply"
+        options = write_query(exchange.query, "PatchOptions", applies=applies)
+        if not applies:
+            # What is not there is not found, whatever the patch says.
+            self._store.read(target.resource.kind, target.namespace, target.name)
         body = await exchange.patch_body(patch_type)
         if target.subresource == "scale":
-            if patch_type == "apply":
-                raise unsupported_media_type("application/merge-patch+json")
+            if applies:
+                raise unsupported_patch()
             return reply(
                 self._at_once(
-                    exchange,
+                    options,
                     lambda: subresources.patch_scale(self._store, target, patch_type, body),
                 )
             )
-        warnings = check_fields(target.resource, body, level)
-        if patch_type == "apply":
-            item, code = self._at_once(exchange, lambda: self._apply(exchange, target, body))
-            return self._show(exchange, target, item, code, warnings)
+        shape = shape_of(target.resource)
+        if applies:
+            config = read_applied(body, shape, target.name)
+            item, code = self._at_once(options, lambda: self._apply(options, target, config))
+            return self._show(exchange, target, item, code, dry_run=options.dry_run)
+        warnings = check_patch(body, patch_type, shape, options.level)
         kind, namespace, name = target.resource.kind, target.namespace, target.name
         if target.resource.converted:
-            item = self._at_once(exchange, lambda: self._patch_event(target, patch_type, body))
+            item = self._at_once(options, lambda: self._patch_event(target, patch_type, body))
         else:
             request = Patch(kind, namespace, name, body, patch_type, target.subresource)
-            item = await self._write(exchange, lambda: self._whole(request))
-        return self._show(exchange, target, item, 200, warnings)
+            item = await self._write(options, lambda: self._whole(request))
+        return self._show(exchange, target, item, 200, warnings, dry_run=options.dry_run)
 
     def _patch_event(self, target: Target, patch_type: str, body: Any) -> Item:
         """A patch of a core/v1 event is about the fields that core/v1 has."""
@@ -161,16 +213,16 @@ class Mutations:
         patched = from_core(apply_patch(patch_type, kind.name, current, body))
         return self._whole(Update(kind, namespace, name, patched))
 
-    def _apply(self, exchange: Exchange, target: Target, body: Any) -> tuple[Item, int]:
+    def _apply(self, options: WriteQuery, target: Target, body: Any) -> tuple[Item, int]:
         kind, namespace, name = target.resource.kind, target.namespace, target.name
         config = check_config(body, name)
         if target.resource.converted:
-            raise unsupported_media_type("application/merge-patch+json")
+            raise unsupported_patch()
         applier = Applier(
-            exchange.query.get("fieldManager", ""),
+            options.manager,
             target.resource.api_version,
             format_time(self._clock.now()),
-            is_true(exchange.query, "force"),
+            options.force,
         )
         try:
             live = view(kind, *self._store.read(kind, namespace, name))
@@ -196,14 +248,16 @@ class Mutations:
     # Delete.
 
     async def delete(self, exchange: Exchange, target: Target) -> Reply:
+        if target.subresource and target.subresource not in target.resource.subresources:
+            raise no_such_resource()
         if target.subresource:
             raise method_not_allowed()
-        options = delete_query(exchange.query, await exchange.body())
+        options = await self._delete_options(exchange)
         kind, namespace, name = target.resource.kind, target.namespace, target.name
         thing, rest = self._store.read(kind, namespace, name)
-        _check_preconditions(target, thing, options)
+        subresources.check_preconditions(kind, thing, options)
         if options.dry_run:
-            return self._show(exchange, target, (thing, rest))
+            return self._deleted(exchange, target, (thing, rest), dry_run=True)
         request = Delete(kind, namespace, name, options.uid, options.grace_period_s)
 
         def act() -> KubeObject:
@@ -217,10 +271,23 @@ class Mutations:
         remaining = self._remaining(target, deleted.uid)
         if remaining is not None:
             return self._show(exchange, target, remaining)
+        return self._deleted(exchange, target, (deleted, rest))
+
+    async def _delete_options(self, exchange: Exchange) -> DeleteQuery:
+        body = await exchange.body()
+        if body is not None:
+            body, _ = read_object(body, DELETE_OPTIONS)
+        return delete_query(exchange.query, body)
+
+    def _deleted(
+        self, exchange: Exchange, target: Target, item: Item, *, dry_run: bool = False
+    ) -> Reply:
+        """What an object that has gone is answered with: itself, or that it has."""
+        kind = target.resource.kind
         if kind.name in _RETURNED_WHEN_DELETED:
-            return self._show(exchange, target, (deleted, rest))
-        resource = target.resource
-        return reply(success(kind=kind.plural, group=resource.group, name=name, uid=deleted.uid))
+            return self._show(exchange, target, item, dry_run=dry_run)
+        thing, group = item[0], target.resource.group
+        return reply(success(kind=kind.plural, group=group, name=thing.name, uid=thing.uid))
 
     def _remaining(self, target: Target, uid: str) -> Item | None:
         """The object, if it is still there: in its grace period, or held by a finalizer."""
@@ -234,7 +301,7 @@ class Mutations:
         resource = target.resource
         if not resource.delete_collection:
             raise method_not_allowed()
-        options = delete_query(exchange.query, await exchange.body())
+        options = await self._delete_options(exchange)
         selection = list_query(exchange.query, target.namespace).selection
         items, version = self._store.select(resource.kind, selection)
         for start in range(0, 0 if options.dry_run else len(items), DELETES_PER_TURN):
@@ -257,14 +324,14 @@ class Mutations:
 
     # How writes are carried out.
 
-    async def _write(self, exchange: Exchange, act: Callable[[], _T]) -> _T:
-        if is_dry_run(exchange.query):
+    async def _write(self, options: WriteQuery, act: Callable[[], _T]) -> _T:
+        if options.dry_run:
             with self._store.rehearse():
                 return act()
         return await self._submit(act)
 
-    def _at_once(self, exchange: Exchange, act: Callable[[], _T]) -> _T:
-        if is_dry_run(exchange.query):
+    def _at_once(self, options: WriteQuery, act: Callable[[], _T]) -> _T:
+        if options.dry_run:
             with self._store.rehearse():
                 return act()
         return act()
@@ -296,8 +363,10 @@ class Mutations:
         item: Item,
         code: int = 200,
         warnings: list[str] | None = None,
+        *,
+        dry_run: bool = False,
     ) -> Reply:
-        if is_dry_run(exchange.query):
+        if dry_run:
             item = self._as_written(target, item)
         body = self._encoder.one(target.resource, item, exchange.wanted)
         return Reply(body, code, warnings=tuple(warnings or ()))
@@ -310,6 +379,33 @@ class Mutations:
         except NotFound:
             return at_version(thing, ""), rest
         return at_version(thing, written.metadata.resource_version), rest
+
+
+async def _read(exchange: Exchange, shape: Shape, level: str) -> tuple[dict[str, Any], list[str]]:
+    text = f"the object provided is unrecognized (must be of type {shape.kind}): "
+    try:
+        body = await exchange.body()
+    except BadRequest as error:
+        raise BadRequest(text + error.message) from None
+    if body is None:
+        raise BadRequest(f"{text}couldn't get version/kind; json parse error: unexpected end")
+    return read_object(body, shape, level)
+
+
+def check_name(target: Target, metadata: dict[str, Any]) -> None:
+    """Raise 400 unless a PUT is about the object of its URL."""
+    if target.namespace:
+        subresources.check_namespace(target.namespace, metadata)
+    name = metadata.get("name")
+    if not name:
+        raise BadRequest(
+            f"the name of the object ({target.name} based on URL) was undeterminable: name must be "
+            "provided"
+        )
+    if name != target.name:
+        raise BadRequest(
+            f"the name of the object ({name}) does not match the name on the URL ({target.name})"
+        )
 
 
 def _check_sub(target: Target) -> None:
@@ -333,17 +429,3 @@ def no_machine(target: Target) -> BadRequest | None:
     """What to say to `kubectl logs` and `exec`, or None when it is about something else."""
     is_pod = target.resource.kind.name == "Pod"
     return _no_machine(target) if is_pod and target.subresource in _ON_A_MACHINE else None
-
-
-def _check_preconditions(target: Target, thing: KubeObject, options: DeleteQuery) -> None:
-    kind = target.resource.kind
-    if options.uid and options.uid != thing.uid:
-        raise answers.wrong_uid_to_delete(kind, thing.name, options.uid, thing.uid)
-    found = thing.metadata.resource_version
-    if options.resource_version and options.resource_version != found:
-        raise answers.conflict(
-            kind,
-            thing.name,
-            f"the ResourceVersion in the precondition ({options.resource_version}) does not match "
-            f"the ResourceVersion in record ({found}). The object might have been modified",
-        )

@@ -7,6 +7,8 @@ Mirrors apiserver's `endpoints/handlers/negotiation`.
 
 from __future__ import annotations
 
+import json
+import re
 from enum import Enum
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -14,9 +16,14 @@ from typing import Any, NamedTuple
 import msgspec
 import yaml
 
+from stowplan.apiserver.conforming import Twice
 from stowplan.apiserver.http.protobuf import MEDIA_TYPE as PROTOBUF
 from stowplan.apiserver.http.protobuf import decode_protobuf
-from stowplan.apiserver.http.status import not_acceptable, unsupported_media_type
+from stowplan.apiserver.http.status import (
+    not_acceptable,
+    unsupported_media_type,
+    unsupported_patch,
+)
 from stowplan.errors import BadRequest, InputError
 from stowplan.objects.yaml_reader import read_yaml_documents
 
@@ -35,6 +42,8 @@ PATCH_TYPES = {
 _ANY = frozenset({"", "*/*", "application/*"})
 _YAML_TYPES = frozenset({YAML, "application/x-yaml", "text/yaml"})
 _DISCOVERY_VERSIONS = frozenset({"v2", "v2beta1"})
+
+_KEY = re.compile(rb'"\s*:')
 
 _dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
@@ -104,9 +113,34 @@ def decode_body(raw: bytes, content_type: str) -> Any:
 
 def decode_json(raw: bytes) -> Any:
     try:
-        return msgspec.json.decode(raw)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        # Quick, and exact about what JSON is; which keys come twice it does not tell.
+        data = msgspec.json.decode(raw)
+        if len(_KEY.findall(raw)) == _count_keys(data):
+            return data
+        return json.loads(raw, object_pairs_hook=_mapping)
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise BadRequest(f"couldn't get version/kind; json parse error: {error}") from None
+
+
+def _count_keys(data: Any) -> int:
+    if isinstance(data, dict):
+        return len(data) + sum(_count_keys(value) for value in data.values() if value)
+    if isinstance(data, list):
+        return sum(map(_count_keys, data))
+    return 0
+
+
+def _mapping(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    data = dict(pairs)
+    if len(data) == len(pairs):
+        return data
+    twice = Twice(data)
+    twice.earlier, later = [], set()
+    for key, value in reversed(pairs):
+        if key in later:
+            twice.earlier.append((key, value))
+        later.add(key)
+    return twice
 
 
 def decode_yaml(raw: bytes) -> Any:
@@ -122,7 +156,7 @@ def decode_yaml(raw: bytes) -> Any:
 def patch_type_of(content_type: str) -> str:
     found = PATCH_TYPES.get(media_type_of(content_type))
     if found is None:
-        raise unsupported_media_type(", ".join(PATCH_TYPES))
+        raise unsupported_patch()
     return found
 
 

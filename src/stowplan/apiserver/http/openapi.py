@@ -14,9 +14,9 @@ from typing import Any
 
 import msgspec
 
-from stowplan.apiserver.http import wire_schema
+from stowplan.apiserver import wire_schema
 from stowplan.apiserver.http.resources import SERVED, Resource
-from stowplan.apiserver.http.wire_schema import Field, Message
+from stowplan.apiserver.wire_schema import Field, Message
 
 Data = dict[str, Any]
 
@@ -25,6 +25,7 @@ TITLE = "Stowplan"
 _SCALARS: dict[str, Data] = {
     "s": {"type": "string"},
     "i": {"type": "integer", "format": "int64"},
+    "j": {"type": "integer", "format": "int32"},
     "b": {"type": "boolean"},
     "d": {"type": "number", "format": "double"},
     "y": {"type": "string", "format": "byte"},

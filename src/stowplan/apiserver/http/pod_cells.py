@@ -8,12 +8,12 @@ from __future__ import annotations
 from typing import Any
 
 from stowplan.apiserver.http.durations import age
+from stowplan.objects.pod import ENDED_PHASES
 from stowplan.objects.times import parse_time
 
 Data = dict[str, Any]
 
 NONE = "<none>"
-_ENDED = frozenset({"Succeeded", "Failed"})
 
 
 def pod_cells(pod: Data, now_s: float) -> list[Any]:
@@ -51,7 +51,7 @@ def pod_state(pod: Data) -> str:
     if metadata.get("deletionTimestamp"):
         if status.get("reason") == "NodeLost":
             return "Unknown"
-        if status.get("phase") not in _ENDED:
+        if status.get("phase") not in ENDED_PHASES:
             return "Terminating"
     return state
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import msgspec
 
-from stowplan.apiserver.http import wire_schema
-from stowplan.apiserver.http.wire_schema import Field, Message
+from stowplan.apiserver import wire_schema
+from stowplan.apiserver.wire_schema import Field, Message
 from stowplan.errors import BadRequest
 from stowplan.objects.times import format_micro_time, format_time
 
@@ -23,6 +23,7 @@ MEDIA_TYPE = "application/vnd.kubernetes.protobuf"
 _MAGIC = b"k8s\x00"
 _DEPTH_MAX = 64
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+_NUMBERS = ("i", "j", "b")
 
 Data = dict[str, Any]
 
@@ -118,7 +119,7 @@ def _decode(raw: bytes, message: Message, depth: int) -> Data:
 
 
 def _items(value: Any, field: Field, depth: int) -> list[Any]:
-    if field.type in ("i", "b") and isinstance(value, bytes):
+    if field.type in _NUMBERS and isinstance(value, bytes):
         return _packed(value)
     return [_value(value, field, depth)]
 
@@ -133,7 +134,7 @@ def _packed(raw: bytes) -> list[int]:
 
 def _entry(value: Any, field: Field, depth: int) -> tuple[str, Any]:
     parts = dict(_raw_fields(_bytes(value)))
-    empty: Any = 0 if field.type in ("i", "b") else b""
+    empty: Any = 0 if field.type in _NUMBERS else b""
     return _bytes(parts.get(1, b"")).decode(), _value(parts.get(2, empty), field, depth)
 
 
@@ -143,7 +144,7 @@ def _signed(number: int) -> int:
 
 def _value(value: Any, field: Field, depth: int) -> Any:
     kind = field.type
-    if kind in ("i", "b"):
+    if kind in _NUMBERS:
         if not isinstance(value, int):
             raise _Malformed(f"{field.name} is no number")
         return bool(value) if kind == "b" else _signed(value)

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from stowplan.apiserver.answers import internal
 from stowplan.apiserver.http.encoding import Encoder
 from stowplan.apiserver.http.exchange import Exchange, Reply
 from stowplan.apiserver.http.options import EXACT, ListQuery, list_query
 from stowplan.apiserver.http.pages import Page, Pages
 from stowplan.apiserver.http.paths import Target
 from stowplan.apiserver.http.resources import Resource
+from stowplan.apiserver.selectors import predicate
 from stowplan.apiserver.store import Store
 from stowplan.errors import BadRequest, Gone, Timeout
 
@@ -25,13 +27,17 @@ class Reads:
         self._pages = Pages()
 
     def get(self, exchange: Exchange, target: Target) -> Reply:
-        _check_version(exchange.query.get("resourceVersion", ""), self._store.resource_version)
+        version = exchange.query.get("resourceVersion", "")
+        if version and not version.isdecimal():
+            raise internal(_unparsed(version))
+        _check_version(version, self._store.resource_version)
         item = self._store.read(target.resource.kind, target.namespace, target.name)
         include = exchange.query.get("includeObject", "Metadata")
         return Reply(self._encoder.one(target.resource, item, exchange.wanted, include))
 
     async def list(self, exchange: Exchange, target: Target) -> Reply:
         query = list_query(exchange.query, target.namespace)
+        predicate(target.resource.kind, query.selection)
         page = self._page(target.resource, query)
         metadata: dict[str, Any] = {"resourceVersion": page.resource_version}
         if page.token:
@@ -73,11 +79,15 @@ def _check_version(wanted: str, current: str) -> None:
     if not wanted:
         return
     if not wanted.isdecimal():
-        raise BadRequest(
-            f'resourceVersion: Invalid value: "{wanted}": strconv.ParseUint: parsing "{wanted}": '
-            "invalid syntax"
-        )
+        raise BadRequest(f"invalid resource version: {_unparsed(wanted)}")
     if int(wanted) > int(current):
         raise Timeout(
-            f"Too large resource version: {wanted}, current: {current}", retry_after_s=1.0
+            f"Timeout: Too large resource version: {wanted}, current: {current}", retry_after_s=1.0
         )
+
+
+def _unparsed(version: str) -> str:
+    return (
+        f'resourceVersion: Invalid value: "{version}": strconv.ParseUint: parsing "{version}": '
+        "invalid syntax"
+    )

@@ -85,6 +85,11 @@ VIRTUAL: dict[tuple[str, str], dict[str, tuple[str, bool]]] = {
 
 _SHORT_NAMES = {
     "ConfigMap": ("cm",),
+    "CronJob": ("cj",),
+    "HorizontalPodAutoscaler": ("hpa",),
+    "Ingress": ("ing",),
+    "NetworkPolicy": ("netpol",),
+    "ResourceQuota": ("quota",),
     "DaemonSet": ("ds",),
     "Deployment": ("deploy",),
     "Endpoints": ("ep",),
@@ -105,8 +110,10 @@ _SHORT_NAMES = {
 }
 _IN_ALL = frozenset(
     {
+        "CronJob",
         "DaemonSet",
         "Deployment",
+        "HorizontalPodAutoscaler",
         "Job",
         "Pod",
         "ReplicaSet",
@@ -117,6 +124,10 @@ _IN_ALL = frozenset(
 )
 _SCALED = ("scale", "status")
 _SUBRESOURCES = {
+    "CronJob": ("status",),
+    "HorizontalPodAutoscaler": ("status",),
+    "Ingress": ("status",),
+    "ResourceQuota": ("status",),
     "DaemonSet": ("status",),
     "Deployment": _SCALED,
     "Job": ("status",),

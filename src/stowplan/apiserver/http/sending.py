@@ -12,13 +12,15 @@ from contextlib import asynccontextmanager
 
 from aiohttp import web
 
-from stowplan.apiserver.http.held import FREE_BYTES, Held
+from stowplan.apiserver.http.held_bytes import FREE_BYTES, HeldBytes
 
 WRITE_TIMEOUT_S = 60.0
 PIECE_BYTES = FREE_BYTES
 
 
-async def send(request: web.BaseRequest, response: web.Response, held: Held) -> web.StreamResponse:
+async def send(
+    request: web.BaseRequest, response: web.Response, held: HeldBytes
+) -> web.StreamResponse:
     """What was sent, in the end.
 
     Raises TooManyRequests before it begins, if others hold too much already; ConnectionError when

@@ -10,7 +10,9 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import socket
 import ssl
+from typing import Any
 
 from aiohttp import web
 
@@ -40,6 +42,7 @@ class HttpServer:
         self._connections: Connections | None = None
         self._listening: asyncio.Server | None = None
         self._looking: asyncio.Task[None] | None = None
+        self._adopting: set[asyncio.Task[Any]] = set()
 
     @property
     def url(self) -> str:
@@ -55,6 +58,8 @@ class HttpServer:
             access_log=None,
             keepalive_timeout=KEEP_ALIVE_S,
             lingering_time=LINGER_S,
+            # kube-apiserver does not unpack bodies either.
+            auto_decompress=False,
             max_line_size=HEADER_BYTES_MAX,
             max_field_size=HEADER_BYTES_MAX,
         )
@@ -72,6 +77,21 @@ class HttpServer:
         self._looking = loop.create_task(self._connections.look())
         # Port 0 asked for any; say which one it is.
         self.port = int(self._listening.sockets[0].getsockname()[1])
+
+    def sockets(self) -> list[socket.socket]:
+        """Those it listens on, once more: for somebody who stands in (`stand_in`)."""
+        assert self._listening is not None, "not started"
+        return [socket.socket(fileno=os.dup(it.fileno())) for it in self._listening.sockets]
+
+    def adopt(self, connection: socket.socket) -> None:
+        """Serve a connection that somebody else has accepted and not read from."""
+        if self._connections is None or self._listening is None:
+            connection.close()
+            return
+        loop = asyncio.get_running_loop()
+        adopting = loop.create_task(loop.connect_accepted_socket(self._connections, connection))
+        self._adopting.add(adopting)
+        adopting.add_done_callback(self._adopting.discard)
 
     async def stop(self) -> None:
         if self._listening is None or self._connections is None or self._looking is None:

@@ -30,6 +30,7 @@ from stowplan.errors import BadRequest
 Data = dict[str, Any]
 
 CONFLICTS_MAX = 100
+UNKNOWN_MANAGER = "unknown"
 
 _UNOWNED = ("apiVersion", "kind")
 _UNOWNED_METADATA = (
@@ -56,7 +57,7 @@ def check_config(config: Any, name: str) -> Data:
     if not isinstance(config, dict) or not isinstance(config.get("metadata") or {}, dict):
         raise BadRequest("an apply configuration must be an object")
     metadata = config.get("metadata") or {}
-    if metadata.get("managedFields"):
+    if metadata.get("managedFields") is not None:
         raise BadRequest("metadata.managedFields must be nil")
     if metadata.get("name", name) != name:
         raise BadRequest(
@@ -75,6 +76,8 @@ def apply(live: Data | None, config: Data, applier: Applier) -> Data:
         )
     wanted = fields_of(_owned_part(config))
     entries = _entries(live or {})
+    if live is not None and not entries:
+        entries = [_before_first_apply(live, applier)]
     others = [entry for entry in entries if not _is_mine(entry, applier)]
     before: Fields = {}
     for entry in entries:
@@ -119,6 +122,18 @@ def _entries(live: Data) -> list[Data]:
     ]
 
 
+def _before_first_apply(live: Data, applier: Applier) -> Data:
+    """Whoever wrote the object by other means owns all of it until somebody applies."""
+    return {
+        "manager": UNKNOWN_MANAGER,
+        "operation": "Update",
+        "apiVersion": applier.api_version,
+        "time": applier.now,
+        "fieldsType": "FieldsV1",
+        "fieldsV1": fields_of(_owned_part(live)),
+    }
+
+
 def _is_mine(entry: Data, applier: Applier) -> bool:
     return entry.get("manager") == applier.manager and entry.get("operation") == "Apply"
 
@@ -137,7 +152,7 @@ def _settle_conflicts(
     for entry in others:
         owned = entry.get("fieldsV1") or {}
         lost = [path for path in changed if contains(owned, path)]
-        conflicts += [(entry.get("manager", ""), path) for path in lost]
+        conflicts += [(_called(entry), path) for path in lost]
         for path in lost:
             owned = difference(owned, _tree(path))
         if owned:
@@ -145,6 +160,12 @@ def _settle_conflicts(
     if conflicts and not force:
         raise _conflict(conflicts[:CONFLICTS_MAX])
     return settled if force else others
+
+
+def _called(entry: Data) -> str:
+    """How a conflict names an owner: one that does not apply with the version that it used."""
+    using = f" using {entry.get('apiVersion')}" if entry.get("operation") == "Update" else ""
+    return f'"{entry.get("manager", "")}"{using}'
 
 
 def _tree(path: tuple[str, ...]) -> Fields:
@@ -158,7 +179,7 @@ def _conflict(conflicts: list[tuple[str, tuple[str, ...]]]) -> CausedError:
     causes = [
         {
             "reason": "FieldManagerConflict",
-            "message": f'conflict with "{manager}"',
+            "message": f"conflict with {manager}",
             "field": readable(path),
         }
         for manager, path in conflicts
@@ -169,10 +190,10 @@ def _conflict(conflicts: list[tuple[str, tuple[str, ...]]]) -> CausedError:
 def _conflict_text(conflicts: list[tuple[str, tuple[str, ...]]]) -> str:
     if len(conflicts) == 1:
         manager, path = conflicts[0]
-        return f'Apply failed with 1 conflict: conflict with "{manager}": {readable(path)}'
+        return f"Apply failed with 1 conflict: conflict with {manager}: {readable(path)}"
     lines = []
     for manager in sorted({manager for manager, _ in conflicts}):
-        lines.append(f'conflicts with "{manager}":')
+        lines.append(f"conflicts with {manager}:")
         lines += [f"- {readable(path)}" for owner, path in conflicts if owner == manager]
     return f"Apply failed with {len(conflicts)} conflicts: " + "\n".join(lines)
 

@@ -13,7 +13,12 @@ from stowplan.errors import ApiError, NotFound, Timeout
 
 Data = dict[str, Any]
 
-TOO_LARGE_VERSION = "Too large resource version"
+# Upstream's router answers these, and shows that there are no details.
+_ABOUT_NO_OBJECT = frozenset({404, 405})
+
+REJECTED = "the server rejected our request due to an error in our request"
+UNSUPPORTED_PATCH = "415: Unsupported Media Type"
+TOO_LARGE_VERSION = "Timeout: Too large resource version"
 
 
 def success(*, kind: str = "", group: str = "", name: str = "", uid: str = "") -> Data:
@@ -39,7 +44,17 @@ def failure(error: ApiError) -> Data:
         "reason": error.reason,
         "code": error.code,
     }
-    return {**status, "details": details} if details else status
+    if not error.reason:
+        del status["reason"]
+    if details or not _is_about_object(error):
+        status["details"] = details
+    return status
+
+
+def _is_about_object(error: ApiError) -> bool:
+    """Whether upstream would show details; its generic answers have empty ones."""
+    generic = (UNSUPPORTED_PATCH, REJECTED)
+    return not (error.code in _ABOUT_NO_OBJECT or error.message in generic)
 
 
 def _causes(error: ApiError) -> list[Data]:
@@ -52,7 +67,7 @@ def _causes(error: ApiError) -> list[Data]:
         return list(error.causes)
     if isinstance(error, Timeout) and error.message.startswith(TOO_LARGE_VERSION):
         # Clients look for this cause before they list again.
-        return [{"reason": "ResourceVersionTooLarge", "message": TOO_LARGE_VERSION}]
+        return [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}]
     return []
 
 
@@ -91,6 +106,10 @@ def unsupported_media_type(accepted: str) -> ApiError:
         code=415,
         reason="UnsupportedMediaType",
     )
+
+
+def unsupported_patch() -> ApiError:
+    return ApiError(UNSUPPORTED_PATCH, code=415, reason="UnsupportedMediaType")
 
 
 def too_large(limit_bytes: int) -> ApiError:

@@ -10,22 +10,24 @@ from typing import Any
 
 from stowplan.apiserver import answers
 from stowplan.apiserver.http.encoding import Item
+from stowplan.apiserver.http.options import DeleteQuery, delete_query
 from stowplan.apiserver.http.paths import Target
 from stowplan.apiserver.http.status import CausedError
 from stowplan.apiserver.http.table_cells import selector_text
 from stowplan.apiserver.patch import apply_patch
 from stowplan.apiserver.store import Store, view
 from stowplan.cluster.port import ListOptions
-from stowplan.errors import ApiError, BadRequest, Invalid
+from stowplan.errors import ApiError, BadRequest
 from stowplan.objects.api import Bind, Delete, Patch
-from stowplan.objects.kinds import POD, POD_DISRUPTION_BUDGET
+from stowplan.objects.base import KubeObject
+from stowplan.objects.kinds import POD, POD_DISRUPTION_BUDGET, Kind
 from stowplan.objects.labels import compile_selector
-from stowplan.objects.pod import Pod
+from stowplan.objects.pod import ENDED_PHASES, Pod
 from stowplan.objects.workloads import PodDisruptionBudget
 
 Data = dict[str, Any]
 
-_ENDED = frozenset({"Succeeded", "Failed"})
+_SCALE = Kind("autoscaling", "v1", "Scale", "scales", True, KubeObject)
 
 
 # Scale.
@@ -40,7 +42,7 @@ def scale_of(target: Target, item: Item) -> Data:
         "kind": "Scale",
         "apiVersion": "autoscaling/v1",
         "metadata": {key: metadata[key] for key in shown if key in metadata},
-        "spec": {"replicas": spec.get("replicas", 0)},
+        "spec": {"replicas": spec["replicas"]} if spec.get("replicas") else {},
         "status": {
             "replicas": status.get("replicas", 0),
             "selector": "" if selector == "<none>" else selector,
@@ -49,19 +51,14 @@ def scale_of(target: Target, item: Item) -> Data:
 
 
 def put_scale(store: Store, target: Target, body: Data) -> Data:
-    if body.get("kind", "Scale") != "Scale":
-        raise BadRequest(
-            f"the object provided is unrecognized: kind is {body['kind']!r}, not 'Scale'"
-        )
+    store.read(target.resource.kind, target.namespace, target.name)
     spec, metadata = body.get("spec") or {}, body.get("metadata") or {}
     replicas = spec.get("replicas", 0)
     if not isinstance(replicas, int) or isinstance(replicas, bool):
         raise BadRequest(f"spec.replicas must be a number, not {replicas!r}")
     if replicas < 0:
-        raise Invalid(
-            f'Scale.autoscaling "{target.name}" is invalid: spec.replicas: Invalid value: '
-            f"{replicas}: must be greater than or equal to 0"
-        )
+        problem = answers.invalid("spec.replicas", replicas, "must be greater than or equal to 0")
+        raise answers.InvalidObject(_SCALE, target.name, [problem])
     patch: Data = {"spec": {"replicas": replicas}}
     # Only what the client knows is a precondition.
     known = {key: metadata[key] for key in ("uid", "resourceVersion") if metadata.get(key)}
@@ -86,18 +83,18 @@ def patch_scale(store: Store, target: Target, patch_type: str, body: Any) -> Dat
 
 def binding_request(namespace: str, name: str, body: Data) -> Bind:
     metadata, wanted = body.get("metadata") or {}, body.get("target") or {}
-    if not isinstance(metadata, dict) or not isinstance(wanted, dict):
-        raise BadRequest("metadata and target of a Binding must be objects")
-    name = name or str(metadata.get("name") or "")
-    if metadata.get("name") not in (None, "", name):
+    check_namespace(namespace, metadata)
+    if name and metadata.get("name") != name:
         raise BadRequest("name in URL does not match name in Binding object")
-    kind = wanted.get("kind")
-    if kind not in (None, "", "Node"):
-        raise Invalid(
-            f'Binding "{name}" is invalid: target.kind: Unsupported value: "{kind}": supported '
-            'values: "Node", "<empty>"'
+    kind, node = wanted.get("kind", ""), wanted.get("name", "")
+    # These two are no Status of their own upstream, so they come out as 500.
+    if kind not in ("", "Node"):
+        raise answers.internal(
+            f'target.kind: Unsupported value: "{kind}": supported values: "Node", "<empty>"'
         )
-    return Bind(namespace, name, str(metadata.get("uid") or ""), str(wanted.get("name") or ""))
+    if not node:
+        raise answers.internal("target.name: Required value")
+    return Bind(namespace, metadata.get("name", ""), metadata.get("uid", ""), node)
 
 
 # Eviction.
@@ -105,25 +102,50 @@ def binding_request(namespace: str, name: str, body: Data) -> Bind:
 
 def evict(store: Store, namespace: str, name: str, body: Data, *, dry_run: bool) -> None:
     """Delete a pod if its disruption budget allows; 429 if not now."""
+    metadata = body.get("metadata") or {}
+    check_namespace(namespace, metadata)
+    if metadata.get("name") != name:
+        raise BadRequest("name in URL does not match name in Eviction object")
     pod, _ = store.read(POD, namespace, name)
     assert isinstance(pod, Pod)
-    options = body.get("deleteOptions") or {}
-    preconditions = options.get("preconditions") or {}
-    wanted_uid = preconditions.get("uid")
-    if wanted_uid and wanted_uid != pod.uid:
-        raise answers.wrong_uid_to_delete(POD, name, wanted_uid, pod.uid)
+    options = delete_query({}, body.get("deleteOptions") or {})
+    check_preconditions(POD, pod, options)
     budget = None if _needs_no_budget(pod) else _budget_of(store, pod)
     if budget is not None:
         _spend(store, budget, pod, dry_run=dry_run)
     if not dry_run:
-        grace_s = options.get("gracePeriodSeconds")
+        grace_s = options.grace_period_s
         store.execute(Delete(POD, namespace, name, uid=pod.uid, grace_period_seconds=grace_s))
+
+
+def check_preconditions(kind: Kind, thing: KubeObject, options: DeleteQuery) -> None:
+    """Raise 409 unless the object is the one, and as, that the client means."""
+    if options.uid and options.uid != thing.uid:
+        raise answers.wrong_uid_to_delete(kind, thing.name, options.uid, thing.uid)
+    found = thing.metadata.resource_version
+    if options.resource_version and options.resource_version != found:
+        raise answers.conflict(
+            kind,
+            thing.name,
+            f"the ResourceVersion in the precondition ({options.resource_version}) does not match "
+            f"the ResourceVersion in record ({found}). The object might have been modified",
+            called=kind.name,
+        )
+
+
+def check_namespace(namespace: str, metadata: Data) -> None:
+    if (metadata.get("namespace") or namespace) != namespace:
+        raise BadRequest(
+            "the namespace of the provided object does not match the namespace sent on the request"
+        )
 
 
 def _needs_no_budget(pod: Pod) -> bool:
     """Whoever is not there yet, or not any more, is not disrupted."""
     phase = pod.status.phase
-    return phase in _ENDED or phase == "Pending" or pod.metadata.deletion_timestamp is not None
+    return (
+        phase in ENDED_PHASES or phase == "Pending" or pod.metadata.deletion_timestamp is not None
+    )
 
 
 def _budget_of(store: Store, pod: Pod) -> PodDisruptionBudget | None:

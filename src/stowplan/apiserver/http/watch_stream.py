@@ -55,6 +55,7 @@ class WatchStream:
         self._buffered_max = BUFFERED_MAX
         self._initial_left = 0
         """Events to send before the bookmark that ends the initial ones."""
+        self._marks_end = False
         self._initial_version = ""
         self._wake = asyncio.Event()
         self._ended = False
@@ -69,7 +70,14 @@ class WatchStream:
         version = query.resource_version
         if query.initial_events:
             self._check_reached(version)
+            # Only who takes bookmarks can be told where the initial ones end.
+            self._marks_end = query.bookmarks
             version = ""
+        elif query.bookmarks and version in ("", "0") and not query.only_changes:
+            # Upstream reads the old way of asking as the new one.
+            self._marks_end = True
+        elif query.only_changes and version in ("", "0"):
+            version = self._store.resource_version
         self._watch = self._store.follow(
             self._resource.kind,
             query.selection,
@@ -131,7 +139,7 @@ class WatchStream:
         return True
 
     async def _send_all(self, response: web.StreamResponse) -> None:
-        if self._query.initial_events and not self._initial_left:
+        if self._marks_end and not self._initial_left:
             await response.write(self._initial_end())
         while True:
             while self._buffer:
@@ -154,7 +162,7 @@ class WatchStream:
             lines.append(self._encode(self._buffer.popleft()))
             if self._initial_left:
                 self._initial_left -= 1
-                if not self._initial_left and self._query.initial_events:
+                if not self._initial_left and self._marks_end:
                     lines.append(self._initial_end())
         return b"".join(lines)
 
@@ -180,6 +188,8 @@ class WatchStream:
             mark |= {"columnDefinitions": [], "rows": []}
         elif self._wanted.shape is Shape.METADATA:
             kind, api_version = "PartialObjectMetadata", "meta.k8s.io/v1"
+        else:
+            mark = self._encoder.complete(self._resource, mark)
         return {"kind": kind, "apiVersion": api_version, **mark}
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
-from weakref import WeakKeyDictionary
+from weakref import ref
 
 from stowplan.state.node_table import NodeTable
 from stowplan.state.pod_info import PodKind
@@ -37,19 +37,19 @@ class KeptColumns(Generic[Kept]):
         self._make = make
         self._bytes_per_row = bytes_per_row
         self._bytes_max = bytes_max
-        self._columns: WeakKeyDictionary[PodKind, Kept] = WeakKeyDictionary()
+        self._columns: dict[ref[PodKind], Kept] = {}
 
     def __len__(self) -> int:
         return len(self._columns)
 
     def of(self, kind: PodKind, nodes: NodeTable) -> Kept:
         """The kind's column: for its owner to bring up to date."""
-        found = self._columns.get(kind)
+        found = self._columns.get(kind.ref)
         if found is None:
             each = _FIXED_BYTES + self._bytes_per_row * nodes.capacity
             if len(self._columns) >= max(_COUNT_MIN, self._bytes_max // each):
                 self._drop_some()
-            found = self._columns[kind] = self._make()
+            found = self._columns[ref(kind, self._columns.pop)] = self._make()
         found.used = nodes.version
         return found
 

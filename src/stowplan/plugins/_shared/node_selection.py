@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stowplan.framework.status import NodeMask, Rows
-from stowplan.objects.labels import IN, Requirement
+from stowplan.objects.labels import GT, IN, NOT_IN, Requirement
 from stowplan.objects.node_selector import (
     METADATA_NAME,
     CompiledNodeSelector,
@@ -53,29 +53,27 @@ def term_mask(nodes: NodeTable, term: NodeTerm, rows: Rows | slice) -> NodeMask:
 def _all_of(nodes: NodeTable, requirements: Iterable[Requirement], rows: Rows | slice) -> NodeMask:
     matched = np.ones(row_count(nodes, rows), np.bool_)
     for requirement in requirements:
-        matched &= _label_mask(nodes.label(requirement.key), requirement, rows)
+        column = nodes.label(requirement.key)
+        wanted = _numbers(column, requirement)
+        if wanted is None:
+            matched &= _label_mask(column, requirement, column.ids[rows])
+        elif wanted:
+            found = _has_one_of(column, wanted, column.ids[rows])
+            matched &= found if requirement.operator == IN else ~found
+        elif requirement.operator == IN:
+            matched[:] = False
+            break
     return matched
 
 
-def _label_mask(column: LabelColumn, requirement: Requirement, rows: Rows | slice) -> NodeMask:
-    ids = column.ids[rows]
-    matched: NodeMask
-    match requirement.operator:
-        case "In":
-            matched = _has_one_of(column, requirement, ids)
-        case "NotIn":
-            matched = ~_has_one_of(column, requirement, ids)
-        case "Exists":
-            matched = ids != ABSENT
-        case "DoesNotExist":
-            matched = ids == ABSENT
-        case _:
-            matched = _compared(column, requirement, ids)
-    return matched
+def _numbers(column: LabelColumn, requirement: Requirement) -> list[int] | None:
+    """Of the values that the requirement names, those that nodes have; None: it names none."""
+    if requirement.operator not in (IN, NOT_IN):
+        return None
+    return [number for v in requirement.values if (number := column.id_of(v)) != ABSENT]
 
 
-def _has_one_of(column: LabelColumn, requirement: Requirement, ids: Ids) -> NodeMask:
-    wanted = [number for v in requirement.values if (number := column.id_of(v)) != ABSENT]
+def _has_one_of(column: LabelColumn, wanted: list[int], ids: Ids) -> NodeMask:
     if len(wanted) == 1:
         matched: NodeMask = ids == wanted[0]
         return matched
@@ -84,14 +82,26 @@ def _has_one_of(column: LabelColumn, requirement: Requirement, ids: Ids) -> Node
     return accepted[ids]
 
 
-def _compared(column: LabelColumn, requirement: Requirement, ids: Ids) -> NodeMask:
-    """`Gt` and `Lt`: one look at each value that occurs."""
-    accepted = np.zeros(len(column.values) + 1, np.bool_)
-    numbers = range(len(column.values)) if len(ids) > len(column.values) else np.unique(ids)
-    for number in numbers:
-        if number != ABSENT:
-            accepted[number] = requirement.matches_value(column.values[number])
-    return accepted[ids]
+def _label_mask(column: LabelColumn, requirement: Requirement, ids: Ids) -> NodeMask:
+    matched: NodeMask
+    match requirement.operator:
+        case "Exists":
+            matched = ids != ABSENT
+        case "DoesNotExist":
+            matched = ids == ABSENT
+        case _:
+            matched = _compared(column, requirement)[ids]
+    return matched
+
+
+def _compared(column: LabelColumn, requirement: Requirement) -> NodeMask:
+    """`Gt` and `Lt`, per value and for lack of one."""
+    are_numbers, numbers = column.integers()
+    if requirement.number is None:
+        return np.zeros(len(numbers), np.bool_)
+    limit = requirement.number
+    beyond: NodeMask = numbers > limit if requirement.operator == GT else numbers < limit
+    return are_numbers & beyond
 
 
 def _field_mask(nodes: NodeTable, requirement: Requirement, rows: Rows | slice) -> NodeMask:

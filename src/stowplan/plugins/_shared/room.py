@@ -3,14 +3,13 @@
 Where no two pods are alike in size, filters and scores go over all nodes for every pod, and
 always over the same columns.  Kept here, as floats, and brought up to date where rows changed; with
 the least that any node has left, which mostly tells without looking that a pod fits everywhere.
-NodeResourcesFit and NodeResourcesBalancedAllocation share the rooms of a node table.
+NodeResourcesFit and NodeResourcesBalancedAllocation share them (`Handle.shared`).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any, NamedTuple
-from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +18,7 @@ from stowplan.framework.status import NodeMask, Rows
 from stowplan.objects.quantity import INT64_MAX
 from stowplan.objects.resources import CPU, MEMORY, PODS
 from stowplan.state.node_table import NodeTable
+from stowplan.state.row_follower import FEW, RowFollower
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -30,8 +30,6 @@ _EXACT_MAX = 2**46
 """Below it a hundredfold is a whole number that float64 holds, so `floor(100 * a / b)` is exact."""
 _PERCENT_MIN = -(2**29)
 """Twice as much is still a 32-bit number."""
-_FEW = 8
-"""Up to so many changes are followed one by one."""
 _ROOMS_MAX = 64
 
 
@@ -93,12 +91,12 @@ class _Followed(NamedTuple):
 
 
 class Rooms:
-    """The rooms of one node table, by resource."""
+    """The rooms of one node table, by resource; `catch_up` first, then ask."""
 
     def __init__(self, nodes: NodeTable) -> None:
         self._nodes = nodes
+        self._follower = RowFollower()
         self._seen = -1
-        self._seen_nodes = (-1, -1, -1)
         self._requested: dict[str, Room] = {}
         self._scored: dict[str, Room] = {}
         self._followed: list[_Followed] = []
@@ -107,23 +105,19 @@ class Rooms:
 
     def of(self, resource: str) -> Room:
         """What requests take, and leave; of `pods`, how many there are."""
-        if self._seen != self._nodes.version:
-            self._follow()
         return self._requested.get(resource) or self._make(resource, self._requested)
 
     def by_score(self, resource: str) -> Room:
         """With the defaults that scores count for containers without requests."""
-        if self._seen != self._nodes.version:
-            self._follow()
         return self._scored.get(resource) or self._make(resource, self._scored)
 
-    def _follow(self) -> None:
+    def catch_up(self) -> None:
         nodes = self._nodes
-        few = nodes.few_rows_newer_than(self._seen, _FEW)
-        seen_nodes = nodes.node_version, nodes.size, nodes.columns_version
+        if self._seen == nodes.version:
+            return
         self._seen = nodes.version
-        if few is None or seen_nodes != self._seen_nodes:
-            self._seen_nodes = seen_nodes
+        few = self._follower.changed(nodes, (nodes.node_version, nodes.columns_version), FEW)
+        if few is None:
             self._forget()
             return
         for row in few:
@@ -206,11 +200,3 @@ def percent(part: Amounts, whole: Amounts) -> Amounts:
         return part
     part /= whole
     return np.floor(part, out=part)
-
-
-_of_tables: WeakKeyDictionary[NodeTable, Rooms] = WeakKeyDictionary()
-
-
-def rooms_of(nodes: NodeTable) -> Rooms:
-    """The one `Rooms` of this table."""
-    return _of_tables.setdefault(nodes, Rooms(nodes))

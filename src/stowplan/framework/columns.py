@@ -1,0 +1,18 @@
+"""Columns that change their type and length as what is kept in them asks for; for `kept`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stowplan.framework.status import Rows
+
+
+def written(column: NDArray[Any], rows: Rows | slice, values: NDArray[Any]) -> NDArray[Any]:
+    """The column with these values, made wider if it has to be."""
+    if column.dtype != values.dtype:
+        column = column.astype(np.promote_types(column.dtype, values.dtype), copy=False)
+    column[rows] = values
+    return column

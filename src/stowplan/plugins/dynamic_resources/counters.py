@@ -1,0 +1,40 @@
+"""Counters that devices of one pool share: what is left of them, and what a search takes.
+
+Partitions of one device consume from the same counter sets, so that taking one rules others out.
+"""
+
+from __future__ import annotations
+
+from stowplan.plugins.dynamic_resources.claim_cache import HeldDevices
+from stowplan.plugins.dynamic_resources.device_entry import Counters, DeviceEntry
+from stowplan.plugins.dynamic_resources.pools import Pool
+
+
+class PoolCounters:
+    """Of one pool, during one search."""
+
+    def __init__(self, pool: Pool, held: HeldDevices) -> None:
+        self._left: Counters = {name: dict(values) for name, values in pool.counters.items()}
+        for entry in (*pool.devices, *pool.others):
+            if entry.consumes and held.is_used(entry.id):
+                self._add(entry, -1)
+
+    def take(self, entry: DeviceEntry) -> bool:
+        """False, and nothing taken, if any counter of the pool would then be exceeded.
+
+        Any: where others hold more than there is, nothing that counts can be had.
+        """
+        self._add(entry, -1)
+        if all(left >= 0 for values in self._left.values() for left in values.values()):
+            return True
+        self._add(entry, 1)
+        return False
+
+    def give_back(self, entry: DeviceEntry) -> None:
+        self._add(entry, 1)
+
+    def _add(self, entry: DeviceEntry, times: int) -> None:
+        for name, amounts in (entry.consumes or {}).items():
+            values = self._left[name]
+            for counter, amount in amounts.items():
+                values[counter] += times * amount

@@ -1,0 +1,447 @@
+"""`Cluster`: a whole cluster as one object, to build, run, ask and fork.
+
+The scheduler in it is the one that runs live; only the cluster it talks to (`apiserver.store`) and
+the clock are others.  What it consists of is in `engine`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
+from html import escape
+from types import TracebackType
+from typing import Any, Self, cast
+
+from stowplan.apiserver.http.subresources import evict
+from stowplan.apiserver.store import view
+from stowplan.cluster.port import ListOptions
+from stowplan.core.algorithm import TieBreak
+from stowplan.core.decision import Decision as CoreDecision
+from stowplan.errors import ApiError, InputError, TooManyRequests
+from stowplan.objects.api import Create, Delete, Patch
+from stowplan.objects.base import KubeObject
+from stowplan.objects.coordination import Event
+from stowplan.objects.kinds import EVENT, NODE, POD, Kind
+from stowplan.objects.manifests import Manifest
+from stowplan.objects.node import Node
+from stowplan.objects.pod import Pod
+from stowplan.world import listing, nodes
+from stowplan.world.applying import apply_all, kind_named
+from stowplan.world.decision import Decision
+from stowplan.world.diff import Diff, compare
+from stowplan.world.dump import engine_of, filled
+from stowplan.world.engine import Engine
+from stowplan.world.listing import Listing
+from stowplan.world.live import read_cluster
+from stowplan.world.nodes import Taint
+from stowplan.world.reading import Objects, read_objects
+from stowplan.world.remarks import Remark, remarks_on
+from stowplan.world.setup import ClockName, Config, Setup, make_setup
+
+_ENDED = frozenset({"Succeeded", "Failed"})
+_MIRROR = "kubernetes.io/config.mirror"
+
+
+class Cluster:
+    """A cluster in this process, with the scheduler that decides on its pods.
+
+    `config` is a KubeSchedulerConfiguration (a path or a dict; None: the default profile), `seed`
+    makes every run the same, `clock` is "virtual" (waiting takes no time) or "real", `plugins` are
+    classes of your own: one that the configuration does not name is enabled at all its points.
+    `tie_break="name"` takes the first by name of equally good nodes instead of one by chance.
+    Without `detail` decisions have no scores and rejections per node, which saves time and memory
+    where thousands of nodes are looked at thousands of times.
+
+    Extenders that the configuration names are not called.
+    """
+
+    def __init__(
+        self,
+        config: Config = None,
+        *,
+        seed: int = 0,
+        clock: ClockName = "virtual",
+        plugins: Iterable[type] = (),
+        tie_break: TieBreak = "random",
+        detail: bool = True,
+    ) -> None:
+        setup = make_setup(
+            config, seed=seed, clock=clock, plugins=plugins, tie_break=tie_break, detail=detail
+        )
+        self._parts: Engine | None = Engine(setup)
+        self._parts.start()
+        self.missing: tuple[str, ...] = ()
+        """What a live cluster did not let us read; see `from_kubeconfig`."""
+
+    @classmethod
+    def _of(cls, engine: Engine, missing: tuple[str, ...] = ()) -> Self:
+        cluster = cls.__new__(cls)
+        vars(cluster).update(_parts=engine, missing=missing)
+        return cluster
+
+    @property
+    def _engine(self) -> Engine:
+        if self._parts is None:
+            raise InputError("this cluster is closed")
+        return self._parts
+
+    def close(self) -> None:
+        """Let go of everything; a closed cluster cannot be used.  Forks live on."""
+        engine, self._parts = self._parts, None
+        if engine is not None:
+            engine.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    @classmethod
+    def from_dump(
+        cls,
+        objects: Objects,
+        config: Config = None,
+        *,
+        seed: int = 0,
+        clock: ClockName = "virtual",
+        plugins: Iterable[type] = (),
+        tie_break: TieBreak = "random",
+        detail: bool = True,
+    ) -> Self:
+        """A cluster with the objects of manifests or of a dump (`kubectl get -A -o json ...`).
+
+        `objects` is a path, a dict, a `List`, or a list of these.  Pods with a node run there, the
+        others wait; workloads are expanded to the pods they lack.  Nothing is decided before
+        `run()`.  A dump may show only a part of a cluster: what it shows stays as it is until
+        something about it changes, and no pod ends by itself.
+        """
+        setup = make_setup(
+            config, seed=seed, clock=clock, plugins=plugins, tie_break=tie_break, detail=detail
+        )
+        return cls.of_manifests(setup, read_objects(objects))
+
+    @classmethod
+    def from_kubeconfig(
+        cls,
+        context: str | None = None,
+        config: Config = None,
+        *,
+        kubeconfig: str | os.PathLike[str] = "",
+        seed: int = 0,
+        clock: ClockName = "virtual",
+        plugins: Iterable[type] = (),
+        tie_break: TieBreak = "random",
+        detail: bool = True,
+    ) -> Self:
+        """A copy of a live cluster, as a dump of all that scheduling reads; never writes to it.
+
+        `kubeconfig` is found as kubectl finds it.  What we have no right to list is left out:
+        `missing` says what, and what that hides.
+        """
+        setup = make_setup(
+            config, seed=seed, clock=clock, plugins=plugins, tie_break=tie_break, detail=detail
+        )
+        objects, missing = read_cluster(os.fspath(kubeconfig), context)
+        return cls._of(filled(setup, objects), missing)
+
+    @classmethod
+    def of_manifests(cls, setup: Setup, manifests: Iterable[Manifest]) -> Self:
+        """As `from_dump`, for who has read and set up everything already."""
+        return cls._of(engine_of(setup, manifests))
+
+    # -- building ---------------------------------------------------------------------------
+
+    def add_nodes(
+        self,
+        count: int = 1,
+        *,
+        cpu: str | float = "8",
+        memory: str | int = "32Gi",
+        zones: int | Sequence[str] | None = None,
+        labels: Mapping[str, str] | None = None,
+        taints: Iterable[Taint] = (),
+        prefix: str = "node",
+        resources: Mapping[str, str | int] | None = None,
+        like: str | None = None,
+    ) -> list[str]:
+        """Add nodes and return their names: `prefix-1`, `prefix-2` and so on.
+
+        `zones` is a number (zone-a, zone-b, ...) or names, taken in turn.  `resources` are further
+        ones, such as `{"example.com/gpu": 4, "pods": 250}`.  `like` names a node that is there:
+        the new ones have its labels, taints and amounts.
+        """
+        nodes.check_count(count)
+        engine = self._engine
+        if like is not None:
+            template = nodes.node_like(self._data(NODE, like))
+        else:
+            template = nodes.node_template(
+                cpu=cpu, memory=memory, labels=labels, taints=taints, resources=resources
+            )
+        names_of_zones = nodes.zone_names(zones) or [""]
+        taken = [thing.name for thing in self._select(NODE)]
+        names = nodes.free_names(prefix, taken, count)
+        with engine.store.batch():
+            for number, name in enumerate(names):
+                zone = names_of_zones[number % len(names_of_zones)]
+                engine.store.execute(Create(NODE, "", nodes.named_node(template, name, zone)))
+        return names
+
+    def apply(self, objects: Objects) -> list[str]:
+        """Create these objects, or change those that are there, as `kubectl apply` does.
+
+        A path of a file or folder (YAML or JSON), an object as a dict, a `List`, or a list of any
+        of these.  Returns what was applied, as `Deployment default/web`.
+        """
+        return apply_all(self._engine.store, read_objects(objects))
+
+    def delete(self, key: str, kind: str = "Pod") -> None:
+        """Delete an object by `namespace/name`, or by name where there are no namespaces."""
+        found = kind_named(kind)
+        thing = self._find(found, key)
+        self._engine.store.execute(Delete(found, thing.namespace, thing.name))
+
+    def cordon(self, node: str) -> None:
+        """Let no more pods onto the node."""
+        self._set_unschedulable(node, True)
+
+    def uncordon(self, node: str) -> None:
+        self._set_unschedulable(node, False)
+
+    def _set_unschedulable(self, node: str, value: bool) -> None:
+        self._find(NODE, node)
+        body = {"spec": {"unschedulable": value or None}}
+        self._engine.store.execute(Patch(NODE, "", node, body, "merge"))
+
+    def drain(self, node: str) -> dict[str, str]:
+        """Cordon the node and evict its pods, as `kubectl drain` does; runs meanwhile.
+
+        Pods of DaemonSets stay.  Disruption budgets are respected: an eviction that one forbids is
+        tried again while others find new places.  Returns the pods that could not be evicted, and
+        why not.
+        """
+        self.cordon(node)
+        store = self._engine.store
+        while True:
+            blocked: dict[str, str] = {}
+            evicted = False
+            for pod in self._on(node):
+                try:
+                    evict(
+                        store,
+                        pod.namespace,
+                        pod.name,
+                        {"metadata": {"name": pod.name}},
+                        dry_run=False,
+                    )
+                    evicted = True
+                except TooManyRequests as error:
+                    blocked[pod.key] = error.message
+                except ApiError as error:
+                    if error.code != 429:
+                        raise
+                    blocked[pod.key] = error.message
+            self.run()
+            if not blocked or not evicted:
+                return blocked
+
+    def _on(self, node: str) -> list[Pod]:
+        """The pods that a drain moves away."""
+        return [
+            pod
+            for pod in self.pods()
+            if pod.spec.node_name == node
+            and pod.metadata.deletion_timestamp is None
+            and pod.status.phase not in _ENDED
+            and _MIRROR not in (pod.metadata.annotations or {})
+            and not any(o.kind == "DaemonSet" for o in pod.metadata.owner_references or ())
+        ]
+
+    # -- time -------------------------------------------------------------------------------
+
+    def run(self, seconds: float | None = None) -> None:
+        """Let the cluster run until nothing is left to do, or for so many seconds.
+
+        Nothing is left when no pod can be decided on now or after its backoff, no binding is under
+        way, and neither controllers nor pods that end by themselves have plans.  Pods that fit
+        nowhere do not keep it running.
+        """
+        if seconds is not None and not (isinstance(seconds, int | float) and seconds >= 0):
+            raise InputError(f"seconds is {seconds!r}", hint="a number from 0 on")
+        self._engine.run(seconds)
+
+    @property
+    def now(self) -> float:
+        """The time in seconds; a new cluster under the virtual clock begins at 0."""
+        return self._engine.clock.now()
+
+    # -- asking -----------------------------------------------------------------------------
+
+    def pods(self, *, pending: bool | None = None, namespace: str = "") -> Listing[Pod]:
+        """All pods; with `pending` those without a node, or those with one."""
+        found = cast(list[Pod], self._select(POD, namespace))
+        if pending is not None:
+            found = [pod for pod in found if _is_pending(pod) == pending]
+        return Listing(found, listing.POD_CELLS)
+
+    def nodes(self) -> Listing[Node]:
+        used: dict[str, int] = {}
+        for pod in self._select(POD):
+            assert isinstance(pod, Pod)
+            if pod.spec.node_name and pod.status.phase not in _ENDED:
+                used[pod.spec.node_name] = used.get(pod.spec.node_name, 0) + 1
+        found = cast(list[Node], self._select(NODE))
+        return Listing(found, listing.node_cells(used))
+
+    def events(self, key: str = "") -> Listing[Event]:
+        """What the scheduler and the controllers reported, oldest first; of one object, by key."""
+        found = cast(list[Event], self._select(EVENT))
+        if key:
+            found = [event for event in found if listing.regarding(event) == key]
+        found.sort(key=lambda event: (event.event_time or "", event.name))
+        return Listing(found, listing.EVENT_CELLS)
+
+    def objects(self, kind: str, namespace: str = "") -> Listing[KubeObject]:
+        """All objects of a kind, such as "Deployment"."""
+        return Listing(self._select(kind_named(kind), namespace), {})
+
+    def get(self, kind: str, key: str) -> dict[str, Any]:
+        """One object as plain data, as the API serves it."""
+        return self._data(kind_named(kind), key)
+
+    def queue(self) -> Listing[Pod]:
+        """The pods that wait for a decision, in the order the scheduler would take them.
+
+        Its table says where each waits (active, backoff, unschedulable, gated) and how often it
+        was tried.
+        """
+        machine = self._engine.driver.machine
+        waiting = {queued.info.key: queued for queued in machine.queue.waiting()}
+        arrived = [waiting[key] for key in machine.pods if key in waiting]
+        pods = [
+            queued.info.pod
+            for queued in machine.queue.in_order(arrived)
+            if queued.info.pod.metadata.deletion_timestamp is None
+        ]
+        places = dict(machine.queue.places())
+        return Listing(
+            pods,
+            {
+                "place": lambda pod: places.get(pod.uid, ""),
+                "attempts": lambda pod: waiting[pod.key].attempts,
+                **listing.POD_CELLS,
+            },
+        )
+
+    @property
+    def profiles(self) -> list[str]:
+        """The schedulers that pods may ask for (`spec.schedulerName`)."""
+        return list(self._engine.driver.machine.frameworks)
+
+    def remarks(self) -> list[Remark]:
+        """What makes answers less than they seem: pods nobody decides on, nodes that are not
+        shown, plugins and extenders that are left out, rights that were missing."""
+        return remarks_on(
+            self._engine.setup, list(self.pods()), list(self.nodes()), self.profiles, self.missing
+        )
+
+    def decision(self, key: str) -> Decision:
+        """The last decision on a pod; its `history` has all of them."""
+        engine = self._engine
+        entries = engine.history.of(key)
+        if entries:
+            return Decision.of(entries[-1], engine.history)
+        queued = engine.driver.machine.queue.get(key)
+        if queued is not None and queued.gating_status is not None:
+            return _gated(key, queued.gating_status.message, queued.gating_plugin)
+        self._find(POD, key)
+        raise InputError(
+            f"there is no decision on {key!r}",
+            hint="it has not been tried: `run()` first; or it came with its node",
+        )
+
+    def decisions(self) -> list[Decision]:
+        """The last decision on every pod that was tried, those decided last at the end."""
+        return [self.decision(key) for key in self._engine.history.pods()]
+
+    # -- another world ----------------------------------------------------------------------
+
+    def fork(self) -> Self:
+        """Another cluster that is as this one is now, and goes its own way from here on.
+
+        Neither notices the other.  Pods that wait at Permit, or for what PreBind does, begin their
+        attempt anew in the fork, as they would after a restart of the scheduler.
+        """
+        return self._of(self._engine.fork(), self.missing)
+
+    def diff(self, other: Cluster) -> Diff:
+        """What is different here from the other one: `trial.diff(cluster)`."""
+        pods = list(self.pods())
+        history = self._engine.history
+        why = {
+            pod.key: self.decision(pod.key).full_message
+            for pod in pods
+            if _is_pending(pod) and history.of(pod.key)
+        }
+        names = {node.name for node in self.nodes()}, {node.name for node in other.nodes()}
+        return compare(pods, other.pods(), why, names)
+
+    # -- details ----------------------------------------------------------------------------
+
+    def _select(self, kind: Kind, namespace: str = "") -> list[KubeObject]:
+        items, _ = self._engine.store.select(kind, ListOptions(namespace=namespace))
+        return [thing for thing, _ in items]
+
+    def _find(self, kind: Kind, key: str) -> KubeObject:
+        namespace, _, name = key.rpartition("/")
+        if kind.namespaced and not namespace:
+            namespace = "default"
+        try:
+            return self._engine.store.read(kind, namespace, name)[0]
+        except ApiError:
+            known = [thing.key for thing in self._select(kind)]
+        wanted = f"{namespace}/{name}" if kind.namespaced else name
+        near = get_close_matches(wanted, known, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else ""
+        raise InputError(f"there is no {kind.name} {wanted!r}", hint=hint)
+
+    def _data(self, kind: Kind, key: str) -> dict[str, Any]:
+        thing = self._find(kind, key)
+        return view(kind, *self._engine.store.read(kind, thing.namespace, thing.name))
+
+    def __repr__(self) -> str:
+        if self._parts is None:
+            return "<Cluster: closed>"
+        return f"<Cluster: {self._summary()}>"
+
+    def _summary(self) -> str:
+        pods = self._select(POD)
+        pending = sum(_is_pending(pod) for pod in pods if isinstance(pod, Pod))
+        return (
+            f"{len(self._select(NODE))} nodes, {len(pods)} pods, {pending} pending, "
+            f"at {self.now:g} s"
+        )
+
+    def _repr_html_(self) -> str:
+        if self._parts is None:
+            return "<p>Cluster: closed</p>"
+        head = f"<p><b>Cluster</b>: {escape(self._summary())}</p>"
+        return head + self.nodes()._repr_html_()
+
+
+def _is_pending(pod: Pod) -> bool:
+    return not pod.spec.node_name and pod.status.phase not in _ENDED
+
+
+def _gated(key: str, message: str, plugin: str) -> Decision:
+    return Decision(CoreDecision(key, message=message, unschedulable_plugins=(plugin,), gated=True))
+
+
+__all__ = ["Cluster"]

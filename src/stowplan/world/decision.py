@@ -1,0 +1,179 @@
+"""A decision as users see it: the outcome of one attempt, with its tables and its history."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import Any
+
+from msgspec.structs import replace
+
+from stowplan.core.decision import Decision as CoreDecision
+from stowplan.core.explanation import Explanation
+from stowplan.world.history import Entry, History
+from stowplan.world.table import Table, text_column
+
+
+class Decision:
+    """What became of a pod in one attempt, and why.
+
+    Truth: it has a node.  `history` are all decisions on the pod that are still known, the oldest
+    first.
+    """
+
+    __slots__ = ("_brief", "_entry", "_explanation", "_history")
+
+    def __init__(self, brief: CoreDecision, explanation: Explanation | None = None) -> None:
+        self._brief = brief
+        self._explanation = explanation
+        self._entry: Entry | None = None
+        self._history: History | None = None
+
+    @classmethod
+    def of(cls, entry: Entry, history: History) -> Decision:
+        decision = cls(entry.decision, history.explanation_of(entry))
+        decision._entry, decision._history = entry, history
+        return decision
+
+    @property
+    def pod(self) -> str:
+        """`namespace/name`."""
+        return self._brief.pod
+
+    @property
+    def node(self) -> str:
+        """Where it goes; empty when no node was found."""
+        return self._brief.node
+
+    @property
+    def message(self) -> str:
+        """Why there is no node, without what preemption said; empty when there is one."""
+        return "" if self._brief.node else self._brief.message or self._brief.error
+
+    @property
+    def post_filter_message(self) -> str:
+        """What preemption said."""
+        return self._brief.post_filter_message
+
+    @property
+    def full_message(self) -> str:
+        """Both, as the pod's condition and its event say it."""
+        return "" if self._brief.node else self._brief.full_message
+
+    @property
+    def victims(self) -> tuple[str, ...]:
+        """Pods that are evicted to make room on `nominated_node`."""
+        return self._brief.victims
+
+    @property
+    def nominated_node(self) -> str:
+        return self._brief.nominated_node
+
+    @property
+    def score(self) -> int | None:
+        """The total of the node that was chosen; None where there was nothing to compare."""
+        return self._brief.score
+
+    @property
+    def node_count(self) -> int:
+        return self._brief.node_count
+
+    @property
+    def reasons(self) -> dict[str, int]:
+        """Reason -> number of nodes, for a pod that fits nowhere."""
+        return dict(self._brief.reasons)
+
+    @property
+    def unschedulable_plugins(self) -> tuple[str, ...]:
+        """The plugins that turned the pod down."""
+        return self._brief.unschedulable_plugins
+
+    @property
+    def error(self) -> str:
+        """A plugin or the scheduler itself failed."""
+        return self._brief.error
+
+    @property
+    def gated(self) -> bool:
+        """Held back before the queue, so no node was looked at."""
+        return self._brief.gated
+
+    @property
+    def time(self) -> float:
+        """When it was made, in seconds, by the cluster's clock."""
+        return 0.0 if self._entry is None else self._entry.time_s
+
+    @property
+    def attempt(self) -> int:
+        """Which attempt on this pod it was, counted from 1; 0 for a pod that was not tried."""
+        return 0 if self._entry is None else self._entry.attempt
+
+    @property
+    def has_detail(self) -> bool:
+        """Whether `scores`, `rejected` and `feasible` are still known."""
+        return self._explanation is not None
+
+    @property
+    def scores(self) -> Table:
+        """Nodes by plugins, weighted, and `total`; without rows when nothing was compared."""
+        told = self._explanation
+        if told is None or not told.scores:
+            return Table("node", [], {})
+        return Table("node", told.feasible, {**told.scores, "total": told.totals()})
+
+    @property
+    def rejected(self) -> Table:
+        """Per node that was turned down: plugin, code, reasons."""
+        found = [] if self._explanation is None else list(self._explanation.rejected())
+        return Table(
+            "node",
+            [name for name, _ in found],
+            {
+                "plugin": text_column([status.plugin for _, status in found]),
+                "code": text_column([status.code.label for _, status in found]),
+                "reasons": text_column([tuple(status.reasons) for _, status in found]),
+            },
+        )
+
+    @property
+    def feasible(self) -> list[str]:
+        """The nodes that passed every filter."""
+        return [] if self._explanation is None else self._explanation.feasible
+
+    @property
+    def history(self) -> list[Decision]:
+        """All decisions on this pod that are still known, the oldest first."""
+        if self._history is None:
+            return [self]
+        return [Decision.of(entry, self._history) for entry in self._history.of(self.pod)]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, as `stowplan dry-run -o json` prints it."""
+        return replace(self._brief, explanation=self._explanation).to_dict()
+
+    def __bool__(self) -> bool:
+        return bool(self._brief.node)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Decision) and self.to_dict() == other.to_dict()
+
+    def __hash__(self) -> int:
+        return hash(self._brief.pod)
+
+    def _outcome(self) -> str:
+        if self.node:
+            return f"goes to {self.node}"
+        if self.victims:
+            return f"evicts {', '.join(self.victims)} from {self.nominated_node}"
+        return "is gated" if self.gated else "has no node"
+
+    def __repr__(self) -> str:
+        said = f": {self.full_message}" if self.message else ""
+        text = f"<Decision: {self.pod} {self._outcome()}{said}>"
+        return text if text.isprintable() else repr(text)
+
+    def _repr_html_(self) -> str:
+        """For notebooks.  Whatever comes from the cluster is text."""
+        head = f"<p><b>{escape(self.pod)}</b> {escape(self._outcome())}</p>"
+        why = f"<p>{escape(self.full_message)}</p>" if self.message else ""
+        tables = [table for table in (self.scores, self.rejected) if len(table)]
+        return head + why + "".join(table._repr_html_() for table in tables)

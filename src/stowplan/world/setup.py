@@ -1,0 +1,106 @@
+"""How a cluster is to be: configuration, plugins, seed; checked before anything is built."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from msgspec.structs import replace
+
+from stowplan.config import PluginRef, SchedulerConfig, load_config
+from stowplan.core.algorithm import TieBreak
+from stowplan.core.profiles import Registry
+from stowplan.errors import InputError
+from stowplan.framework.plugin import points_of
+from stowplan.plugins import IN_TREE
+
+Config = Mapping[str, Any] | str | os.PathLike[str] | SchedulerConfig | None
+"""A KubeSchedulerConfiguration: data, the path of a file, or None for the default."""
+
+HISTORY_BYTES = 64 * 2**20
+
+ClockName = Literal["virtual", "real"]
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    config: SchedulerConfig
+    """Without extenders: they are not called."""
+    registry: Registry
+    seed: int
+    clock: ClockName = "virtual"
+    tie_break: TieBreak = "random"
+    detail: bool = True
+    history_bytes: float = math.inf
+    """Memory for the details of past decisions."""
+    extenders: tuple[str, ...] = ()
+    """Addresses of the extenders that the configuration names."""
+
+
+def make_setup(
+    config: Config,
+    *,
+    seed: int,
+    clock: ClockName = "virtual",
+    plugins: Iterable[type] = (),
+    tie_break: TieBreak = "random",
+    detail: bool = True,
+    registry: Registry = IN_TREE,
+    history_bytes: float = HISTORY_BYTES,
+) -> Setup:
+    _check_choice("clock", clock, get_args(ClockName))
+    _check_choice("tie_break", tie_break, get_args(TieBreak))
+    if not isinstance(seed, int):
+        raise InputError(f"seed is {seed!r}", hint="it is a whole number")
+    loaded = config if isinstance(config, SchedulerConfig) else load_config(config)
+    own = _named(plugins, registry)
+    loaded = _with_plugins(loaded, list(own))
+    return Setup(
+        replace(loaded, extenders=[]),
+        {**registry, **own},
+        seed,
+        clock,
+        tie_break,
+        detail,
+        history_bytes,
+        tuple(extender.url_prefix for extender in loaded.extenders),
+    )
+
+
+def _check_choice(name: str, value: object, choices: Sequence[str]) -> None:
+    if value not in choices:
+        hint = f"it may be {' or '.join(repr(choice) for choice in choices)}"
+        raise InputError(f"{name} is {value!r}", hint=hint)
+
+
+def _named(plugins: Iterable[type], registry: Registry) -> dict[str, type]:
+    if isinstance(plugins, type):
+        plugins = [plugins]
+    named: dict[str, type] = {}
+    for plugin in plugins:
+        name = getattr(plugin, "name", None)
+        if not isinstance(plugin, type) or not isinstance(name, str) or not points_of(plugin):
+            raise InputError(
+                f"{plugin!r} is no plugin",
+                where="plugins",
+                hint="a plugin is a class with a `name` and a method of an extension point",
+            )
+        if name in named or name in registry:
+            raise InputError(f"there is a plugin {name!r} already", where="plugins")
+        named[name] = plugin
+    return named
+
+
+def _with_plugins(config: SchedulerConfig, names: list[str]) -> SchedulerConfig:
+    """A plugin that a profile says nothing about is enabled there, at all its points."""
+    profiles = []
+    for profile in config.profiles:
+        plugins = profile.plugins
+        named = {ref.name for _, each in plugins.sets() for ref in (*each.enabled, *each.disabled)}
+        unnamed = [PluginRef(name=name) for name in names if name not in named]
+        multi_point = replace(plugins.multi_point, enabled=[*plugins.multi_point.enabled, *unnamed])
+        profiles.append(replace(profile, plugins=replace(plugins, multi_point=multi_point)))
+    return replace(config, profiles=profiles)

@@ -1,0 +1,1 @@
+"""What an ordinary user may send to make things slow for everybody."""
