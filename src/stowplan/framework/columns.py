@@ -16,3 +16,11 @@ def written(column: NDArray[Any], rows: Rows | slice, values: NDArray[Any]) -> N
         column = column.astype(np.promote_types(column.dtype, values.dtype), copy=False)
     column[rows] = values
     return column
+
+
+def owned(scores: NDArray[Any]) -> NDArray[Any]:
+    """An array to write to as rows change.
+
+    What a plugin gave is the framework's, unless it may not be written: then it is the plugin's.
+    """
+    return scores if scores.flags.writeable and scores.flags.owndata else scores.copy()

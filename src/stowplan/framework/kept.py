@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stowplan.framework.columns import written
+from stowplan.framework.columns import owned, written
 from stowplan.framework.cycle import Cycle
 from stowplan.framework.errors import PluginFailed, describe, filter_failed, score_failed
 from stowplan.framework.one_by_one import filter_rows, score_one_by_one
@@ -167,7 +167,7 @@ class _Layer:
                 if not every:
                     self.raw[name] = written(self.raw[name], rows, scores)
                 else:
-                    self.raw[name] = _owned(scores)
+                    self.raw[name] = owned(scores)
                 if weight:
                     part = scores if weight == 1 else np.int64(weight) * scores
                     if is_sum_shared or part.dtype != total.dtype:
@@ -573,14 +573,6 @@ class KeptAnswers:
         self._answers.clear()
         self._once.clear()
         self._node_only.clear()
-
-
-def _owned(scores: AnyScores) -> AnyScores:
-    """An array to write to as rows change.
-
-    What a plugin gave is the framework's, unless it may not be written: then it is the plugin's.
-    """
-    return scores if scores.flags.writeable and scores.flags.owndata else scores.copy()
 
 
 def _at_once(changed: Collection[int] | None, table: NodeTable) -> Rows | slice:
