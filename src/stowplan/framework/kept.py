@@ -55,7 +55,6 @@ IDLE_MAX = 64
 _FIXED_BYTES = 8192
 """What one takes up however few nodes there are."""
 
-
 AnyScores = NDArray[Any]
 """int64, or int32 if all who gave them did."""
 
