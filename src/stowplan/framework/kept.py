@@ -13,13 +13,12 @@ share them.  Above are those that look at the pods on the node too.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stowplan.framework.columns import written
+from stowplan.framework.columns import all_rows, owned, rows_of, written
 from stowplan.framework.cycle import Cycle
 from stowplan.framework.errors import PluginFailed, describe, filter_failed, score_failed
 from stowplan.framework.one_by_one import filter_rows, score_one_by_one
@@ -55,9 +54,10 @@ IDLE_MAX = 64
 _FIXED_BYTES = 8192
 """What one takes up however few nodes there are."""
 
-
 AnyScores = NDArray[Any]
 """int64, or int32 if all who gave them did."""
+
+_Columns = tuple[NDArray[np.uint8], NDArray[np.uint32], NodeMask, AnyScores]
 
 _WHOLE = (np.dtype(np.int64), np.dtype(np.int32))
 
@@ -128,15 +128,7 @@ class _Layer:
         """Ask about these rows; a slice stands for all, whatever was known of them."""
         started_s = recorder.now() if recorder is not None else 0.0
         below, every = self.below, isinstance(rows, slice)
-        if below is None:
-            length = table.size if isinstance(rows, slice) else len(rows)
-            first, why = np.zeros(length, np.uint8), np.zeros(length, np.uint32)
-            final = np.zeros(length, np.bool_)
-            total: AnyScores = np.zeros(length, np.int32)
-        else:
-            # Of all rows they are those of the layer below, until something has to be written.
-            first, why, final = below.first[rows], below.why[rows], below.final[rows]
-            total = below.sum[rows]
+        first, why, final, total = self._begin(table, rows)
         is_shared = is_sum_shared = below is not None and every
         name, failed = "", filter_failed
         try:
@@ -167,7 +159,7 @@ class _Layer:
                 if not every:
                     self.raw[name] = written(self.raw[name], rows, scores)
                 else:
-                    self.raw[name] = _owned(scores)
+                    self.raw[name] = owned(scores)
                 if weight:
                     part = scores if weight == 1 else np.int64(weight) * scores
                     if is_sum_shared or part.dtype != total.dtype:
@@ -191,6 +183,15 @@ class _Layer:
             self.first[rows], self.why[rows], self.final[rows] = first, why, final
             self.sum = written(self.sum, rows, total)
             self._look()
+
+    def _begin(self, table: NodeTable, rows: Rows | slice) -> _Columns:
+        below = self.below
+        if below is not None:
+            # Of all rows they are those of the layer below, until something has to be written.
+            return below.first[rows], below.why[rows], below.final[rows], below.sum[rows]
+        length = table.size if isinstance(rows, slice) else len(rows)
+        first, why = np.zeros(length, np.uint8), np.zeros(length, np.uint32)
+        return first, why, np.zeros(length, np.bool_), np.zeros(length, np.int32)
 
     def ask_one(
         self, cycle: Cycle, pod: PodInfo, table: NodeTable, row: int, recorder: Recorder | None
@@ -294,7 +295,7 @@ class NodeOnlyAnswers:
         self.layer = _Layer(plan.outline.node_only)
         self.passed: NodeMask = _NO_MASK
         """Rows that hold a node which no filter of this layer turned down."""
-        self.passed_rows: Rows = _all_rows(0)
+        self.passed_rows: Rows = all_rows(0)
 
     def refresh(
         self, cycle: Cycle, pod: PodInfo, table: NodeTable, recorder: Recorder | None
@@ -308,7 +309,7 @@ class NodeOnlyAnswers:
             for row in changed:
                 layer.ask_one(cycle, pod, table, row, recorder)
         self.passed = (layer.first == 0) & table.alive
-        self.passed_rows = _rows_of(self.passed)
+        self.passed_rows = rows_of(self.passed)
 
 
 class LocalAnswers:
@@ -390,7 +391,7 @@ class LocalAnswers:
     def passed_rows(self) -> Rows:
         """The rows that pass, ascending; worked out only when a node came to pass or ceased to."""
         if self.known_rows is None:
-            self.known_rows = _rows_of(self.passed)
+            self.known_rows = rows_of(self.passed)
         return self.known_rows
 
     def best(self) -> NodeMask:
@@ -420,7 +421,7 @@ class LocalAnswers:
         """
         rows = self._best_rows
         if rows is None or 2 * self._best_count < len(rows):
-            rows = self._best_rows = _rows_of(self.best())
+            rows = self._best_rows = rows_of(self.best())
         while True:
             row = rows.item(int(chance() * len(rows)))
             if self._best_at[row]:
@@ -575,32 +576,11 @@ class KeptAnswers:
         self._node_only.clear()
 
 
-def _owned(scores: AnyScores) -> AnyScores:
-    """An array to write to as rows change.
-
-    What a plugin gave is the framework's, unless it may not be written: then it is the plugin's.
-    """
-    return scores if scores.flags.writeable and scores.flags.owndata else scores.copy()
-
-
 def _at_once(changed: Collection[int] | None, table: NodeTable) -> Rows | slice:
     """The rows to ask about: a slice stands for all, and is cheaper than half of them."""
     if changed is None or 2 * len(changed) > table.size:
         return slice(0, table.size)
     return row_numbers(changed)
-
-
-def _rows_of(mask: NodeMask) -> Rows:
-    """The rows that are set, ascending."""
-    everyone = np.count_nonzero(mask) == len(mask)
-    return _all_rows(len(mask)) if everyone else mask.nonzero()[0]
-
-
-@lru_cache(maxsize=8)
-def _all_rows(size: int) -> Rows:
-    rows = np.arange(size)
-    rows.setflags(write=False)
-    return rows
 
 
 def _note(recorder: Recorder, plugin: str, point: str, started_s: float) -> float:
