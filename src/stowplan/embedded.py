@@ -10,15 +10,18 @@ from __future__ import annotations
 
 import heapq
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
 from random import Random
+from typing import Any
 
 from stowplan.apiserver.controllers import Controllers
+from stowplan.apiserver.controllers.volumes import DEFAULT_CLASS
 from stowplan.apiserver.kubelet import Kubelet
-from stowplan.apiserver.simulated_nodes import simulated_node
+from stowplan.apiserver.simulated_nodes import simulated_node, with_defaults_of_a_node
 from stowplan.apiserver.store import Store
 from stowplan.clock import Clock
 from stowplan.cluster.port import Cluster, ListOptions
@@ -31,7 +34,7 @@ from stowplan.core.profiles import Registry
 from stowplan.errors import AlreadyExists, ApiError
 from stowplan.framework.timing import Recorder
 from stowplan.objects.api import Create
-from stowplan.objects.kinds import NODE
+from stowplan.objects.kinds import NODE, STORAGE_CLASS
 from stowplan.objects.times import format_time
 from stowplan.plugins import IN_TREE
 from stowplan.runtime.driver import Driver, ExtenderClient
@@ -204,6 +207,16 @@ class EmbeddedCluster:
                     self.store.execute(Create(NODE, "", simulated_node(number, now)))
                 except AlreadyExists:
                     continue
+
+    def furnish(self, nodes: Sequence[dict[str, Any]]) -> None:
+        """See that these nodes are there, and a default StorageClass if anybody makes volumes."""
+        now = format_time(self._clock.now())
+        wanted = [Create(NODE, "", with_defaults_of_a_node(node, now)) for node in nodes]
+        if self.controllers is not None:
+            wanted.append(Create(STORAGE_CLASS, "", DEFAULT_CLASS))
+        for request in wanted:
+            with suppress(AlreadyExists):
+                self.store.execute(request)
 
     def start(self) -> None:
         if self.controllers is not None:

@@ -225,7 +225,8 @@ def test_a_spec_of_a_known_form_is_filled_in_and_refused_as_the_first_one(
 def test_amounts_that_admission_reads_are_refused_like_all_others() -> None:
     store = new_store()
     overhead = {"podFixed": {"cpu": "1"}}
-    create(store, RUNTIME_CLASS, {"metadata": {"name": "kata"}, "overhead": overhead})
+    kata = {"metadata": {"name": "kata"}, "handler": "kata", "overhead": overhead}
+    create(store, RUNTIME_CLASS, kata)
 
     with pytest.raises(Invalid, match=r"spec.overhead\[cpu\]: Invalid value: \"lots\""):
         create_pod(store, runtime_class_name="kata", overhead={"cpu": "lots"})
@@ -452,6 +453,13 @@ WORKLOAD = {
 }
 
 
+VOLUME = {
+    "capacity": {"storage": "1Gi"},
+    "accessModes": ["ReadWriteOnce"],
+    "hostPath": {"path": "/x"},
+}
+
+
 @pytest.mark.parametrize(
     ("kind", "body", "path", "value"),
     [
@@ -461,10 +469,10 @@ WORKLOAD = {
         (REPLICA_SET, {"spec": WORKLOAD}, "spec.replicas", 1),
         (STATEFUL_SET, {"spec": WORKLOAD}, "spec.podManagementPolicy", "OrderedReady"),
         (DAEMON_SET, {"spec": WORKLOAD}, "spec.updateStrategy.rollingUpdate.maxUnavailable", 1),
-        (SERVICE, {"spec": {}}, "spec.type", "ClusterIP"),
-        (PERSISTENT_VOLUME, {"spec": {}}, "spec.persistentVolumeReclaimPolicy", "Retain"),
-        (PERSISTENT_VOLUME, {"spec": {}}, "spec.volumeMode", "Filesystem"),
-        (PERSISTENT_VOLUME, {"spec": {}}, "status.phase", "Pending"),
+        (SERVICE, {"spec": {"ports": [{"port": 80}]}}, "spec.type", "ClusterIP"),
+        (PERSISTENT_VOLUME, {"spec": VOLUME}, "spec.persistentVolumeReclaimPolicy", "Retain"),
+        (PERSISTENT_VOLUME, {"spec": VOLUME}, "spec.volumeMode", "Filesystem"),
+        (PERSISTENT_VOLUME, {"spec": VOLUME}, "status.phase", "Pending"),
         (STORAGE_CLASS, {"provisioner": "x"}, "volumeBindingMode", "Immediate"),
         (STORAGE_CLASS, {"provisioner": "x"}, "reclaimPolicy", "Delete"),
         (PRIORITY_CLASS, {}, "preemptionPolicy", "PreemptLowerPriority"),
@@ -501,11 +509,6 @@ NODE_TERM = (
             'Duplicate value: "c"',
         ),
         ({"restartPolicy": "Maybe"}, "spec.restartPolicy", 'Unsupported value: "Maybe"'),
-        (
-            {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "x"}}}]},
-            "spec.containers[0].resources.requests[cpu]",
-            "'x'",
-        ),
         (
             {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "-1"}}}]},
             "spec.containers[0].resources.requests[cpu]",
@@ -618,7 +621,7 @@ def test_an_invalid_pod_is_refused_with_its_causes(spec: Any, field: str, text: 
             {"spec": {"taints": [{"key": "a", "effect": "NoSchedule"}] * 2}},
             "Duplicate value",
         ),
-        (NODE, {"status": {"capacity": {"cpu": "many"}}}, "'many'"),
+        (NODE, {"status": {"capacity": {"cpu": "-1"}}}, "status.capacity.cpu"),
         (PERSISTENT_VOLUME_CLAIM, {"spec": {}}, "at least 1 access mode is required"),
         (
             POD_DISRUPTION_BUDGET,

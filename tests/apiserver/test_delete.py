@@ -235,7 +235,8 @@ def test_in_the_foreground_the_owner_goes_last() -> None:
 def test_one_living_owner_is_enough() -> None:
     store = new_store()
     services = [create(store, SERVICE, Service(metadata=ObjectMeta(name=n))) for n in ("s1", "s2")]
-    create_owned(store, "p", *[owned(SERVICE, s.name, s.uid) for s in services])
+    owners = [owned(SERVICE, s.name, s.uid, controller=False) for s in services]
+    create_owned(store, "p", *owners)
 
     delete(store, SERVICE, "s1")
 
@@ -279,7 +280,8 @@ def test_a_long_chain_of_owners_and_a_ring_of_them() -> None:
         )
         previous = create(store, SERVICE, Service(metadata=meta))
     reference = {"apiVersion": "v1", "kind": "Service", "name": previous.name, "uid": previous.uid}
-    patch(store, SERVICE, "s0", {"metadata": {"ownerReferences": [reference]}})
+    ported = {"spec": {"ports": [{"port": 80}]}}
+    patch(store, SERVICE, "s0", {"metadata": {"ownerReferences": [reference]}, **ported})
 
     delete(store, SERVICE, first.name)
 

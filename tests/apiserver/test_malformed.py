@@ -37,7 +37,7 @@ TEMPLATE = {
                 "name": "c",
                 "image": "i",
                 "ports": [{"containerPort": 80}],
-                "env": [{"name": "E", "valueFrom": {"fieldRef": {"fieldPath": "x"}}}],
+                "env": [{"name": "E", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}],
                 "livenessProbe": {"httpGet": {"port": 80}},
                 "resources": {"requests": {"cpu": "1"}, "limits": {"cpu": "1"}},
             }
@@ -72,7 +72,13 @@ META = {
     "finalizers": ["a.b/c"],
     "ownerReferences": [{"apiVersion": "v1", "kind": "Service", "name": "s", "uid": "u"}],
 }
-WORKLOAD = {"replicas": 1, "selector": {"matchLabels": {"a": "b"}}, "template": TEMPLATE}
+LASTING = {
+    **TEMPLATE,
+    "spec": {k: v for k, v in TEMPLATE["spec"].items() if k != "activeDeadlineSeconds"},
+}
+WORKLOAD = {"replicas": 1, "selector": {"matchLabels": {"a": "b"}}, "template": LASTING}
+ONE_OFF = {**TEMPLATE, "spec": {**TEMPLATE["spec"], "restartPolicy": "Never"}}
+
 BODIES: dict[Kind, dict[str, Any]] = {
     POD: {"metadata": META, "spec": TEMPLATE["spec"], "status": {"conditions": [{"type": "A"}]}},
     NODE: {
@@ -84,13 +90,13 @@ BODIES: dict[Kind, dict[str, Any]] = {
         "metadata": META,
         "spec": {**WORKLOAD, "strategy": {"type": "RollingUpdate", "rollingUpdate": {}}},
     },
-    JOB: {"metadata": META, "spec": {"template": TEMPLATE}},
+    JOB: {"metadata": META, "spec": {"template": ONE_OFF}},
     SERVICE: {"metadata": META, "spec": {"ports": [{"port": 80}], "selector": {"a": "b"}}},
     NAMESPACE: {"metadata": META, "spec": {"finalizers": ["kubernetes"]}},
     PRIORITY_CLASS: {"metadata": META, "value": 5, "globalDefault": True},
     PERSISTENT_VOLUME_CLAIM: {
         "metadata": META,
-        "spec": {"accessModes": ["a"], "resources": {"requests": {"storage": "1"}}},
+        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1"}}},
     },
 }
 

@@ -109,8 +109,11 @@ def test_a_uid_is_a_precondition_too() -> None:
         {"metadata": {"uid": "other"}, "status": {"phase": "Running"}},
         {"metadata": {"uid": "other"}, "status": {"podIP": "1.2.3.4"}},
     ):
-        with pytest.raises(Conflict, match="UID in precondition: other"):
+        with pytest.raises(Invalid, match=r'metadata.uid: Invalid value: "other"'):
             patch(store, POD, "p", body, subresource="status")
+    whole = {**data(store, POD, "p"), "metadata": {"name": "p", "uid": "other"}}
+    with pytest.raises(Conflict, match="UID in precondition: other"):
+        update(store, POD, "p", whole)
 
 
 def test_a_write_that_changes_nothing_makes_no_version() -> None:
@@ -139,7 +142,6 @@ def test_system_metadata_stays() -> None:
             "metadata": {
                 "creationTimestamp": "1999-01-01T00:00:00Z",
                 "generation": 99,
-                "deletionTimestamp": "1999-01-01T00:00:00Z",
                 "labels": {"a": "b"},
             }
         },
@@ -149,8 +151,20 @@ def test_system_metadata_stays() -> None:
     after = get_pod(store).metadata
     assert after.creation_timestamp == pod.metadata.creation_timestamp
     assert after.generation == 1
-    assert after.deletion_timestamp is None
     assert after.labels == {"a": "b"}
+
+
+@pytest.mark.parametrize("patch_type", ["merge", "strategic"])
+def test_nothing_is_deleted_by_a_patch(patch_type: str) -> None:
+    store = new_store()
+    create_pod(store)
+
+    for key, value in (("deletionTimestamp", "1999-01-01T00:00:00Z"),
+                       ("deletionGracePeriodSeconds", 5)):  # fmt: skip
+        with pytest.raises(Invalid, match=rf"metadata.{key}: .*field is immutable"):
+            patch(store, POD, "p", {"metadata": {key: value}}, patch_type)
+
+    assert get_pod(store).metadata.deletion_timestamp is None
 
 
 def test_the_object_leaves_its_status_alone_and_the_status_the_object() -> None:
@@ -227,11 +241,11 @@ def test_the_quick_way_of_a_status_patch_leads_where_the_long_one_does(body: Any
         {"status": {"conditions": [{"status": "True"}]}},
     ],
 )
-def test_a_status_patch_with_wrong_types_is_a_bad_request(body: Any) -> None:
+def test_a_status_patch_with_wrong_types_is_refused(body: Any) -> None:
     store = new_store()
     create_pod(store)
 
-    with pytest.raises(BadRequest):
+    with pytest.raises((BadRequest, Invalid)):
         patch(store, POD, "p", body, subresource="status")
 
 
@@ -416,7 +430,8 @@ def test_an_event_series_is_patched() -> None:
     store = new_store()
     create(store, EVENT, {"metadata": {"name": "e"}, "note": "x", "regarding": {"kind": "Pod"}})
 
-    patch(store, EVENT, "e", {"series": {"count": 2, "lastObservedTime": "2026-01-01T00:00:00Z"}})
+    series = {"count": 2, "lastObservedTime": "2026-01-01T00:00:00.000000Z"}
+    patch(store, EVENT, "e", {"series": series})
 
     assert data(store, EVENT, "e")["series"]["count"] == 2
 

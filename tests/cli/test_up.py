@@ -27,8 +27,10 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
+from stowplan.apiserver.simulated_nodes import read_nodes
 from stowplan.apiserver.store import Store
 from stowplan.cli import main
+from stowplan.cli._up_changes import tell_changes
 from stowplan.cli._up_kubeconfig import NAME, kubeconfig, write_kubeconfig
 from stowplan.clock import VirtualClock
 from stowplan.cluster.port import ListOptions
@@ -36,7 +38,7 @@ from stowplan.config import load_config
 from stowplan.embedded import EmbeddedCluster, Parts, Scheduling
 from stowplan.errors import InputError
 from stowplan.objects.kinds import DEPLOYMENT, NODE, POD
-from tests.apiserver.things import START_S, create, create_pod, get_pod, names, pod_data
+from tests.apiserver.things import START_S, create, create_pod, data, get_pod, names, pod_data
 
 STOWPLAN = Path(sys.executable).parent / "stowplan"
 TOKEN = "a-token-of-some-length"
@@ -426,3 +428,53 @@ def test_with_tokens_it_speaks_tls(start: Any, tmp_path: Path) -> None:
     assert (code, err) == (0, "")
     assert refusal.value.code == 401
     assert TOKEN not in "".join(up.greeting)
+
+
+NODES = """
+apiVersion: v1
+kind: Node
+metadata: {name: big, labels: {disk: ssd}}
+spec: {taints: [{key: gpu, effect: NoSchedule}]}
+status: {capacity: {cpu: "64", memory: 262144Mi, pods: "200", example.com/gpu: "8"}}
+---
+kind: List
+items:
+- metadata: {name: small}
+"""
+
+
+def test_nodes_of_a_file_are_as_it_says(local: Local, tmp_path: Path) -> None:
+    path = tmp_path / "nodes.yaml"
+    path.write_text(NODES)
+
+    local.cluster.furnish(read_nodes(path))
+
+    big = data(local.cluster.store, NODE, "big")
+    assert big["status"]["allocatable"] == {
+        "cpu": "64", "memory": "256Gi", "pods": "200", "example.com/gpu": "8",
+        "ephemeral-storage": "100Gi",
+    }  # fmt: skip
+    assert big["metadata"]["labels"]["disk"] == "ssd"
+    assert "topology.kubernetes.io/zone" not in big["metadata"]["labels"]
+    assert big["spec"]["taints"] == [{"key": "gpu", "effect": "NoSchedule"}]
+    assert data(local.cluster.store, NODE, "small")["status"]["capacity"]["cpu"] == "8"
+
+
+@pytest.mark.parametrize("text", ["kind: Node", "{kind: Pod, metadata: {name: p}}", "5"])
+def test_what_is_no_node(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "nodes.yaml"
+    path.write_text(text)
+
+    with pytest.raises(InputError, match=r"[nN]ode"):
+        read_nodes(path)
+
+
+def test_changes_are_told(local: Local) -> None:
+    said: list[str] = []
+    tell_changes(local.cluster.store, said.append)
+
+    create(local.cluster.store, POD, pod_data("web"))
+    local.clock.advance(5.0)
+
+    assert said[0] == "  Pod default/web: created"
+    assert said[-1].startswith("  Pod default/web: Running on node-")

@@ -179,12 +179,12 @@ def test_the_gate_is_shut_before_the_failed_attempt_is_queued_again() -> None:
 
     def filter_node(self: Any, cycle: Any, pod: Any, info: Any) -> None:
         # As if a node had come while the pod was being decided on.
-        if pod.pod.metadata.name == "urgent" and not self.done:
+        if pod.pod.metadata.name == "urgent" and not self._done:
             type(self).done = True
             cluster.machine.queue.move_all(NODE_ADD, None, node("node-9", cpu="64"))
 
     meddling = make_plugin(
-        "Meddling", filter_node=filter_node, done=False, events_to_register=lambda self: ()
+        "Meddling", filter_node=filter_node, _done=False, events_to_register=lambda self: ()
     )
     cluster = Cluster(node("node-1", cpu="1"), running("batch", 1), plugins=(meddling,))
     cluster.api.hold(is_a(Delete))

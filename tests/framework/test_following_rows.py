@@ -20,8 +20,10 @@ from stowplan.config import load_config
 from stowplan.core.profiles import build_frameworks
 from stowplan.framework.cycle import Cycle
 from stowplan.framework.handle import Handle
+from stowplan.framework.nominations import KeptNominations
 from stowplan.framework.plugin import Nominate
 from stowplan.framework.runtime import Framework
+from stowplan.framework.status import unschedulable
 from stowplan.objects.pod import Pod
 from stowplan.queue import Nominator
 from stowplan.state.pod_info import PodInfo
@@ -176,7 +178,7 @@ class History:
         info = PodInfo(pod(f"nominated-{self.dice.randrange(3)}", cpu="1", spec={"priority": 5}))
         if info.key in self.nominated:
             self.nominator.add(self.nominated[info.key][0], Nominate(""))
-            self.nominator.delete(self.nominated.pop(info.key)[0])
+            del self.nominated[info.key]
         else:
             self.nominated[info.key] = info, name
             self.nominator.add(info, Nominate(name))
@@ -271,3 +273,40 @@ def test_a_follower_is_told_of_every_row_that_changed(of_nodes: bool) -> None:
             known[row] = contents[row]
         assert known == contents
     assert outcomes == {None, 0, 1, 2}
+
+
+def test_answers_that_were_one_are_two_once_they_differ() -> None:
+    """Pods of two sizes pass the same nodes, until many at once are too full for one of them."""
+    world = World(*(node(f"node-{n:02}", cpu="2") for n in range(40)))
+    framework = framework_on(world, Nominator(lambda key: None))
+    small, large = (PodInfo(pod(size, cpu=size)) for size in ("1m", "1500m"))
+    everyone = {f"node-{n:02}" for n in range(40)}
+    assert passing(framework, small) == passing(framework, large) == everyone
+
+    full = {f"node-{n:02}" for n in range(FEW + 2)}
+    world.add(*(pod(node=name, cpu="1") for name in full))
+
+    for _ in range(2):
+        assert passing(framework, large) == everyone - full
+        assert passing(framework, small) == everyone
+
+
+def passing(framework: Framework, asked: PodInfo) -> set[str]:
+    cycle = Cycle(framework.handle)
+    framework.pre_filter(cycle, asked)
+    names = cycle.nodes.names
+    return {names[row] for row in framework.find_feasible(cycle, asked).rows().tolist()}
+
+
+def test_a_nomination_that_went_while_nodes_came_is_forgotten() -> None:
+    world = World(node("node-1"))
+    nominated = PodInfo(pod("nominated"))
+    nominator = Nominator(lambda key: None, lambda key: nominated)
+    kept, refusal = KeptNominations(), unschedulable("no room")
+    nominator.add(nominated, Nominate("node-1"))
+    assert kept.refused(world.table, nominator, lambda row: refusal) == {0: refusal}
+
+    nominator.delete(nominated.uid)
+    world.add(node("node-2"))
+
+    assert kept.refused(world.table, nominator, lambda row: refusal) == {}

@@ -18,12 +18,12 @@ from stowplan.framework.status import Code, Status, unresolvable, unschedulable
 from stowplan.objects.node import Node
 from stowplan.objects.pod import Pod
 from stowplan.objects.workloads import Namespace
-from stowplan.plugins._shared import affinity_terms
 from stowplan.plugins.inter_pod_affinity import (
     AFFINITY,
     ANTI_AFFINITY,
     EXISTING_ANTI_AFFINITY,
     InterPodAffinity,
+    affinity_terms,
 )
 from stowplan.state.node_info import NodeInfo
 from stowplan.state.pod_info import PodInfo, Term

@@ -6,6 +6,7 @@ import math
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,10 +14,14 @@ from msgspec.structs import replace
 
 from stowplan.errors import ConfigError
 from stowplan.framework.events import Action, Hint, Resource
+from stowplan.framework.plugin import PluginSet
+from stowplan.framework.runtime import Framework
 from stowplan.framework.status import unresolvable, unschedulable
+from stowplan.objects.devices import DeviceClass
 from stowplan.objects.node import Node
 from stowplan.objects.pod import Pod
 from stowplan.plugins.node_resources_fit import NodeResourcesFit
+from stowplan.plugins.priority_sort import PrioritySort
 from tests.builders import World, info, node, pod
 from tests.plugins.asking import filtered, hint, reasons, scores
 
@@ -373,3 +378,21 @@ def curve(shape: list[Any], percent: int) -> int:
                 before.score * 10 + math.trunc(rise / (point.utilization - before.utilization))
             )
     return int(shape[-1].score * 10)
+
+
+def test_a_device_class_that_comes_later_is_seen_by_pods_asked_about_before() -> None:
+    world = World(node("n"))
+    fit = NodeResourcesFit(None, world.handle)
+    plugins = PluginSet(PrioritySort(None, world.handle), filter=(fit,))
+    framework = Framework("default", plugins, world.handle)
+    wanting = info(pod(requests={"example.com/gpu": 1}))
+
+    def fits() -> bool:
+        cycle = world.cycle()
+        framework.pre_filter(cycle, wanting)
+        return bool(framework.find_feasible(cycle, wanting).mask.any())
+
+    assert not fits()
+    data = {"metadata": {"name": "gpu"}, "spec": {"extendedResourceName": "example.com/gpu"}}
+    world.objects.put(msgspec.convert(data, DeviceClass))
+    assert fits()

@@ -461,6 +461,20 @@ def test_as_many_as_are_free_are_sent_together() -> None:
     assert told == [0]
 
 
+def test_a_cluster_that_answers_at_once_gets_all_that_are_left() -> None:
+    class AtOnce(Sent):
+        def call(self, requests: Sequence[Request], done: AllDone) -> None:
+            super().call(requests, done)
+            self.answer()
+
+    recording = Recording(AtOnce())
+    for number in range(3 * IN_FLIGHT_MAX):
+        recording.record(pod(f"p{number}"))
+    recording.flush()
+
+    assert recording.sent.lists == [IN_FLIGHT_MAX, 2 * IN_FLIGHT_MAX]
+
+
 def test_of_many_each_has_its_own_answer() -> None:
     sent = Sent()
     recording, about = Recording(sent), pod("web")

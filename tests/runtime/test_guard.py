@@ -191,8 +191,8 @@ class Waits:
     """Filters when it is let go."""
 
     name = "Waits"
-    entered = threading.Event()
-    let_go = threading.Event()
+    _entered = threading.Event()
+    _let_go = threading.Event()
 
     def __init__(self, args: Any, handle: Any) -> None:
         pass
@@ -201,8 +201,8 @@ class Waits:
         return self._think()
 
     def _think(self) -> None:
-        self.entered.set()
-        assert self.let_go.wait(10.0)
+        self._entered.set()
+        assert self._let_go.wait(10.0)
 
 
 def test_the_stack_says_which_pod_which_plugin_and_where() -> None:
@@ -212,10 +212,10 @@ def test_the_stack_says_which_pod_which_plugin_and_where() -> None:
     working = threading.Thread(target=machine.handle, args=(ScheduleNext(1), 0.0))
 
     working.start()
-    assert Waits.entered.wait(10.0)
+    assert Waits._entered.wait(10.0)
     assert working.ident is not None
     doing, again = look(machine, working.ident), look(machine, working.ident)
-    Waits.let_go.set()
+    Waits._let_go.set()
     working.join()
 
     assert (doing.pod, doing.plugin, doing.point) == ("default/p", "Waits", "Filter")

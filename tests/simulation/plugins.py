@@ -46,12 +46,12 @@ class Pilot(SimulatedPlugin):
     """Makes slow pods wait until the world lets them go, turns them away, or time is up."""
 
     name = "Pilot"
-    on_wait: ClassVar[Callable[[Handle, PodInfo], None]]
+    _on_wait: ClassVar[Callable[[Handle, PodInfo], None]]
 
     def permit(self, cycle: Any, pod: PodInfo, node: str) -> Status | Wait | None:
         if SLOW not in pod.kind.labels:
             return None
-        type(self).on_wait(self.handle, pod)
+        type(self)._on_wait(self.handle, pod)
         return Wait(PERMIT_TIMEOUT_S, "the pilot is not on board")
 
 
@@ -59,10 +59,10 @@ class Gremlin(SimulatedPlugin):
     """Raises now and then, wherever it can."""
 
     name = "Gremlin"
-    mishap: ClassVar[Callable[[str], bool]]
+    _mishap: ClassVar[Callable[[str], bool]]
 
     def _maybe(self, point: str) -> None:
-        if type(self).mishap(point):
+        if type(self)._mishap(point):
             raise Mishap(point)
 
     def pre_enqueue(self, pod: PodInfo) -> Status | None:
@@ -108,25 +108,25 @@ class Purser(SimulatedPlugin):
     """Keeps the list of what is reserved: Reserve puts a pod on it, Unreserve takes it off."""
 
     name = "Purser"
-    reserved: ClassVar[dict[str, str]]
+    _reserved: ClassVar[dict[str, str]]
 
     def reserve(self, cycle: Any, pod: PodInfo, node: str) -> Status | None:
-        self.reserved[pod.uid] = node
+        self._reserved[pod.uid] = node
         return None
 
     def unreserve(self, cycle: Any, pod: PodInfo, node: str) -> None:
-        self.reserved.pop(pod.uid, None)
+        self._reserved.pop(pod.uid, None)
 
     def post_bind(self, cycle: Any, pod: PodInfo, node: str) -> None:
-        self.reserved.pop(pod.uid, None)
+        self._reserved.pop(pod.uid, None)
 
 
 class Lookout(SimulatedPlugin):
     """Looks at the snapshot the moment a decision begins: it must agree with the cache."""
 
     name = "Lookout"
-    look: ClassVar[Callable[[], None]]
+    _look: ClassVar[Callable[[], None]]
 
     def pre_filter(self, cycle: Any, pod: PodInfo) -> Status | None:
-        type(self).look()
+        type(self)._look()
         return SKIP

@@ -232,10 +232,10 @@ class Process:
 
     def _plugins(self) -> dict[str, type[SimulatedPlugin]]:
         return {
-            "Pilot": bound(Pilot, on_wait=self._waits),
-            "Gremlin": bound(Gremlin, mishap=self._mishap),
-            "Purser": bound(Purser, reserved=self.reserved),
-            "Lookout": bound(Lookout, look=lambda: check_table(self)),
+            "Pilot": bound(Pilot, _on_wait=self._waits),
+            "Gremlin": bound(Gremlin, _mishap=self._mishap),
+            "Purser": bound(Purser, _reserved=self.reserved),
+            "Lookout": bound(Lookout, _look=lambda: check_table(self)),
         }
 
     def _mishap(self, point: str) -> bool:

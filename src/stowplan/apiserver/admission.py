@@ -94,8 +94,9 @@ class Admission:
         self._by_text.clear()
         self._by_form.clear()
 
-    def admit_pod(self, source: PodSpec, meta: ObjectMeta) -> Pod:
-        """A new pod as it is stored."""
+    def admit_pod(self, kind: Kind, pod: Pod, meta: ObjectMeta) -> Pod:
+        """A new pod as it is stored, with this metadata."""
+        source = pod.spec
         admitted = self._by_identity.get(id(source))
         if admitted is None or admitted.source is not source:
             admitted = self._recall(source, meta.name)

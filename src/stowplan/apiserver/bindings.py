@@ -1,10 +1,8 @@
-"""Bind pods to nodes, many at a time: the write that a scheduler is all about.
+"""Bind pods to nodes: the write that a scheduler is all about.
 
 A pod that is bound gets its node, the zone and region of it as labels, and its first condition.
 Replicas share what they have in common: pods that are bound within one second have the same status
-object.  What all pods of one call have in common (the time, the tables) is looked up once.
-
-`writes.Writer` calls it.
+object.  `writes.Writer` calls it.
 """
 
 from __future__ import annotations
@@ -22,7 +20,7 @@ from stowplan.apiserver.pod_writes import PENDING
 from stowplan.cluster.port import Answer
 from stowplan.errors import ApiError, Invalid
 from stowplan.objects.api import Bind
-from stowplan.objects.base import Condition, KubeObject
+from stowplan.objects.base import Condition
 from stowplan.objects.kinds import POD
 from stowplan.objects.node import Node
 from stowplan.objects.pod import Pod, PodStatus
@@ -39,22 +37,11 @@ class Binder:
         self._nodes = ledger.tables[Node].objects[""]
         self._status = _BoundStatus()
 
-    def bind(self, request: Bind) -> None:
-        (answer,) = self.bind_all([request])
-        if isinstance(answer, ApiError):
-            raise answer
-
-    def bind_all(self, requests: Sequence[Bind]) -> list[Answer]:
+    def bind(self, requests: Sequence[Bind]) -> list[Answer]:
         """For each of them None, or why the pod is not bound."""
-        ledger, pods, nodes = self._ledger, self._pods.objects, self._nodes
-        if ledger.refusal is not None:
-            return [ledger.refusal] * len(requests)
-        if len({(request.namespace, request.name) for request in requests}) < len(requests):
-            # One of them must see what became of another one.
-            return [answer for request in requests for answer in self.bind_all([request])]
-        now, version = self._identity.now(), ledger.version
+        ledger, table, nodes = self._ledger, self._pods, self._nodes
+        pods, now = table.objects, self._identity.now()
         fresh = self._status.of(PENDING, now)
-        bound: list[tuple[KubeObject | None, KubeObject]] = []
         told: list[Answer] = []
         for request in requests:
             node, uid = request.node, request.uid
@@ -63,23 +50,26 @@ class Binder:
                 told.append(answers.not_found(POD, request.name))
                 continue
             meta, spec, status = pod.metadata, pod.spec, pod.status
-            meant = not uid or uid == meta.uid
-            bindable = not spec.node_name and not spec.scheduling_gates
-            if not (meant and node and bindable and meta.deletion_timestamp is None):
+            if (
+                (uid and uid != meta.uid)
+                or not node
+                or spec.node_name
+                or spec.scheduling_gates
+                or meta.deletion_timestamp is not None
+            ):
                 told.append(_why_not(pod, request))
                 continue
-            version += 1
+            version = f"{ledger.version + 1}"
             labels = self._topology_labels(meta.labels, nodes.get(node), overwrite=True)
             new = Pod(
                 api_version="v1",
                 kind="Pod",
-                metadata=replace(meta, resource_version=f"{version}", labels=labels),
+                metadata=replace(meta, resource_version=version, labels=labels),
                 spec=replace(spec, node_name=node),
                 status=fresh if status is PENDING else self._status.of(status, now),
             )
-            bound.append((pod, new))
+            ledger.modify(table, pod, new)
             told.append(None)
-        ledger.write_all(self._pods, "MODIFIED", bound)
         return told
 
 

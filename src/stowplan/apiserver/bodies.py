@@ -99,7 +99,7 @@ def clean_body(kind: Kind, body: dict[str, Any]) -> dict[str, Any]:
 
 
 def changed_identity(body: dict[str, Any], current: dict[str, Any]) -> list[answers.Problem]:
-    """What a patch would change of an object's metadata that nobody may change."""
+    """What a write would change of an object's metadata that nobody may change."""
     after, before = body.get("metadata", {}), current.get("metadata", {})
     return [
         answers.invalid(f"metadata.{key}", after[key], "field is immutable")

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from stowplan.apiserver.ledger import Ledger
 from stowplan.apiserver.owners import Ref
 from stowplan.apiserver.stored_kinds import STORED_KIND_BY_NAME, STORED_KINDS
-from stowplan.objects.base import KubeObject, ObjectMeta, OwnerReference
+from stowplan.objects.base import ObjectMeta, OwnerReference
 from stowplan.objects.kinds import NAMESPACE
 from stowplan.objects.workloads import Namespace
 
@@ -40,7 +40,7 @@ class Garbage:
     def __init__(self, ledger: Ledger, hands: Hands) -> None:
         self._ledger = ledger
         self._hands = hands
-        self._removed: deque[tuple[str, ObjectMeta]] = deque()
+        self._removed: deque[ObjectMeta] = deque()
         self._working = False
         self._terminating: set[str] = set()
 
@@ -49,20 +49,12 @@ class Garbage:
         other._terminating = self._terminating.copy()
         return other
 
-    def after_removal(self, thing: KubeObject) -> None:
+    def after_removal(self, meta: ObjectMeta) -> None:
         """Look after what depended on an object that is gone now."""
-        meta = thing.metadata
-        if self.concerns(meta):
-            self._removed.append((meta.uid, meta))
+        owners = self._ledger.owners
+        if self._terminating or meta.owner_references or owners.has_dependants(meta.uid):
+            self._removed.append(meta)
             self._work()
-
-    def concerns(self, meta: ObjectMeta) -> bool:
-        """Whether there may be something to look after when this object goes."""
-        return bool(
-            self._terminating
-            or meta.owner_references
-            or self._ledger.owners.has_dependants(meta.uid)
-        )
 
     def begin_namespace(self, name: str) -> None:
         """Delete everything in a namespace, then the namespace."""
@@ -96,8 +88,8 @@ class Garbage:
         self._working = True
         try:
             while self._removed:
-                uid, meta = self._removed.popleft()
-                for ref in self._ledger.owners.dependants(uid):
+                meta = self._removed.popleft()
+                for ref in self._ledger.owners.dependants(meta.uid):
                     self._check(ref)
                 for owner in meta.owner_references or ():
                     self._release(owner, meta.namespace)

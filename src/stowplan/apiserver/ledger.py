@@ -14,7 +14,7 @@ from __future__ import annotations
 import logging
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol
 
 from stowplan.apiserver.answers import internal
@@ -29,6 +29,7 @@ from stowplan.objects.kinds import Kind
 log = logging.getLogger(__name__)
 
 NOBODY: Mapping[str, KubeObject] = {}
+SAME_REST: Rest = object()
 
 
 class Journal(Protocol):
@@ -103,16 +104,30 @@ class Table:
         elif self.rests:
             self.rests.pop((namespace, name), None)
 
-    def remove(self, namespace: str, name: str) -> None:
+    def remove(self, namespace: str, name: str) -> Rest:
+        """Take an object out; what was kept beside it."""
         names = self.objects[namespace]
         names.pop(name, None)
         if not names and namespace:
             del self.objects[namespace]
-        self.rests.pop((namespace, name), None)
+        return self.rests.pop((namespace, name), None)
 
 
 _Pending = defaultdict[Table, list[Change]]
 """Changes of one kind: they reach their watchers together, in their order."""
+
+
+class _Batch(AbstractContextManager[None]):
+    """Entered and left for every call: less to do than in a generator's context."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+
+    def __enter__(self) -> None:
+        self._ledger.depth += 1
+
+    def __exit__(self, *error: object) -> None:
+        self._ledger.end_batch()
 
 
 class Ledger:
@@ -127,12 +142,12 @@ class Ledger:
         }
         self._old = version
         """How far it was when the history was last looked through."""
-        self._next = ""
         self._journal = journal
         self.refusal: Unavailable | None = None
-        """Why no write is taken any more."""
+        """Why no write is taken any more; `store` asks before it lets anybody write."""
         self.depth = 0
         """How many batches are open, one inside the other."""
+        self._batch = _Batch(self)
         self._rehearsing = False
         self._pending: _Pending = defaultdict(list)
         self.answers: list[Callable[[ApiError | None], None]] = []
@@ -161,11 +176,8 @@ class Ledger:
             table.clear()
 
     def next_version(self) -> str:
-        """The version of the next write; raises once writes are refused."""
-        if self.refusal is not None:
-            raise self.refusal
-        version = self._next = f"{self.version + 1}"
-        return version
+        """The version of the next write."""
+        return f"{self.version + 1}"
 
     def restore(self, kind: Kind, thing: KubeObject, rest: Rest) -> None:
         """Put back what a journal remembers, unseen by anybody."""
@@ -175,63 +187,59 @@ class Ledger:
             ref = Ref(kind, meta.namespace, meta.name)
             self.owners.move(ref, None, meta.owner_references)
 
-    def write(
-        self, table: Table, type_: str, old: KubeObject | None, new: KubeObject, rest: Rest
-    ) -> None:
-        """Change one object.  `new` carries `next_version`; a deleted object its last state."""
+    # Writes; the objects carry `next_version`, all of them are part of a batch.
+
+    def add(self, table: Table, new: KubeObject, rest: Rest = None) -> None:
         meta = new.metadata
-        text = meta.resource_version
-        assert text == self._next, f"{table.kind} {new.key} has version {text}, not {self._next}"
         self.version = version = self.version + 1
-        before = None if old is None else old.metadata.owner_references
-        after, old_rest = meta.owner_references, None
-        if rest is None and type_ != "DELETED" and not table.rests:
-            # Nearly all that is written comes by here.
+        table.objects[meta.namespace][meta.name] = new
+        if rest is not None:
+            table.rests[meta.namespace, meta.name] = rest
+        if meta.owner_references:
+            ref = Ref(table.kind, meta.namespace, meta.name)
+            self.owners.move(ref, None, meta.owner_references)
+        self._pending[table].append(
+            Change("ADDED", new, meta.resource_version, version, rest),
+        )
+
+    def modify(
+        self, table: Table, old: KubeObject, new: KubeObject, rest: Rest = SAME_REST
+    ) -> None:
+        meta, old_rest = new.metadata, None
+        self.version = version = self.version + 1
+        if rest is SAME_REST and not table.rests:
+            # Nearly all that is modified comes by here.
+            rest = None
             table.objects[meta.namespace][meta.name] = new
         else:
             old_rest = table.rest(meta.namespace, meta.name)
-            if type_ == "DELETED":
-                after = None
-                table.remove(meta.namespace, meta.name)
-            else:
-                table.set(meta.namespace, meta.name, new, rest)
-        if before is not after:
-            self.owners.move(Ref(table.kind, meta.namespace, meta.name), before, after)
-        change = Change(type_, new, text, version, rest, old, old_rest)
-        self._pending[table].append(change)
+            rest = old_rest if rest is SAME_REST else rest
+            table.set(meta.namespace, meta.name, new, rest)
+        if old.metadata.owner_references is not meta.owner_references:
+            ref = Ref(table.kind, meta.namespace, meta.name)
+            self.owners.move(ref, old.metadata.owner_references, meta.owner_references)
+        self._pending[table].append(
+            Change("MODIFIED", new, meta.resource_version, version, rest, old, old_rest)
+        )
 
-    def write_all(
-        self, table: Table, type_: str, pairs: Iterable[tuple[KubeObject | None, KubeObject]]
+    def remove(
+        self, table: Table, old: KubeObject, final: KubeObject, rest: Rest = SAME_REST
     ) -> None:
-        """Make changes of one type that leave owners and rests alone: (before, after).
+        """Take an object out; `final` and `rest` are its last state."""
+        meta = final.metadata
+        self.version = version = self.version + 1
+        old_rest = table.remove(meta.namespace, meta.name)
+        if rest is SAME_REST:
+            rest = old_rest
+        if before := old.metadata.owner_references:
+            self.owners.move(Ref(table.kind, meta.namespace, meta.name), before, None)
+        self._pending[table].append(
+            Change("DELETED", final, meta.resource_version, version, rest, old, old_rest)
+        )
 
-        They carry the next versions, in a row.  Objects that are new, or go, have no owners.
-        """
-        version, objects, rests, changes = self.version, table.objects, table.rests, []
-        gone = type_ == "DELETED"
-        for old, new in pairs:
-            version += 1
-            meta = new.metadata
-            rest = rests.get((meta.namespace, meta.name)) if rests else None
-            if gone:
-                table.remove(meta.namespace, meta.name)
-            else:
-                objects[meta.namespace][meta.name] = new
-            changes.append(Change(type_, new, meta.resource_version, version, rest, old, rest))
-        self.version = version
-        if changes:
-            self._pending[table] += changes
-
-    @contextmanager
-    def batch(self) -> Iterator[None]:
+    def batch(self) -> AbstractContextManager[None]:
         """Commit the writes inside together; answers and events follow at the end."""
-        self.depth += 1
-        try:
-            yield
-        finally:
-            self.depth -= 1
-            if self.depth == 0:
-                self._end_batch()
+        return self._batch
 
     @contextmanager
     def rehearse(self) -> Iterator[None]:
@@ -249,7 +257,10 @@ class Ledger:
             pending, self._pending = self._pending, defaultdict(list)
             self._undo(pending)
 
-    def _end_batch(self) -> None:
+    def end_batch(self) -> None:
+        self.depth -= 1
+        if self.depth:
+            return
         unanswered, self._unanswered = self._unanswered, False
         lost, self._lost = self._lost, None
         try:
@@ -377,16 +388,6 @@ class Ledger:
             raise Timeout(f"Timeout: Too large resource version: {number}, current: {self.version}")
         watcher.version = number
         return [], table.hub.since(number)
-
-
-def names_in(
-    table: Table, namespaces: Mapping[str, KubeObject], namespace: str
-) -> Mapping[str, KubeObject] | None:
-    """The names taken there; None if nothing can be created: it is not there, or it is going."""
-    home = namespaces.get(namespace)
-    if home is None or home.metadata.deletion_timestamp is not None:
-        return None
-    return table.objects.get(namespace, NOBODY)
 
 
 def _tell(answers: list[Callable[[ApiError | None], None]], error: ApiError | None) -> None:

@@ -161,12 +161,19 @@ def _merge_list(old: Any, value: list[Any], kind: str, field: str, key: str) -> 
     merge_key = MERGE_KEYS.get((owner, key))
     if merge_key is None:
         return value
+    if not isinstance(old, list) and not any(map(_has_directive, value)):
+        # Where there is no list yet, the patch is the list, whatever its keys are.
+        return value
     if any(_is_directive(item, "replace") for item in value):
         return [item for item in value if not _is_directive(item, "replace")]
     merged = list(before)
     for item in value:
         _merge_item(merged, item, merge_key, kind, key)
     return merged
+
+
+def _has_directive(item: Any) -> bool:
+    return isinstance(item, dict) and any(key.startswith("$") for key in item)
 
 
 def _is_directive(item: Any, directive: str) -> bool:

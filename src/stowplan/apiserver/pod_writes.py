@@ -27,7 +27,6 @@ _CONDITION_FIELDS = {
     "lastTransitionTime": "last_transition_time",
     "observedGeneration": "observed_generation",
 }
-_BODY_KEYS = frozenset({"metadata", "status"})
 _TEXT_FIELDS = {
     "phase": "phase",
     "reason": "reason",
@@ -36,22 +35,37 @@ _TEXT_FIELDS = {
 }
 
 
-def status_patch(pod: Pod, request: Patch) -> dict[str, Any] | None:
-    """What a strategic patch of the status says; None if it says more, or is of another type."""
+Merged = dict[int, tuple[PodStatus, Any, PodStatus]]
+"""What patches of one call made of which status: by the id of the status before."""
+
+
+def patched_status(pod: Pod, request: Patch, merged: Merged) -> PodStatus | None:
+    """The status after a strategic patch of it alone; None for any other patch.
+
+    Pods that had one status and are told the same go on to have one.
+    """
     if request.subresource != "status" or request.patch_type != "strategic":
         return None
-    body = request.body
-    if not isinstance(body, dict) or not body.keys() <= _BODY_KEYS:
-        return None
-    # It may name this very pod, and changes nothing of its metadata.
-    if "metadata" in body and body["metadata"] != {"uid": pod.metadata.uid}:
+    body, before = request.body, pod.status
+    if not isinstance(body, dict):
         return None
     patch = body.get("status")
-    return patch if isinstance(patch, dict) else None
+    # It may name this very pod, and changes nothing of its metadata.
+    named = {"metadata": {"uid": pod.metadata.uid}, "status": patch}
+    if body != named and body != {"status": patch}:
+        return None
+    known = merged.get(id(before))
+    if known is not None and known[1] == patch:
+        return known[2]
+    after = _merge(before, patch)
+    if after is not None:
+        merged[id(before)] = before, patch, after
+    return after
 
 
-def merge_status(status: PodStatus, patch: dict[str, Any]) -> PodStatus | None:
-    """The status after the patch, or None when the patch is of another kind."""
+def _merge(status: PodStatus, patch: Any) -> PodStatus | None:
+    if not isinstance(patch, dict):
+        return None
     changes: dict[str, Any] = {}
     for key, value in patch.items():
         field = _TEXT_FIELDS.get(key)

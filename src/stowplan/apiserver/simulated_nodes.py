@@ -1,14 +1,18 @@
 """The nodes of a cluster without machines, as their kubelets would register them.
 
-Eight cores, 32 GiB and room for 110 pods each, in three zones.  `stowplan up --nodes N` makes them.
+Eight cores, 32 GiB and room for 110 pods each, in three zones.  `stowplan up --nodes N` makes them;
+`--nodes-file` names others, whose sizes, labels and taints come from manifests.
 """
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from stowplan.apiserver.kubelet_status import node_address
 from stowplan.apiserver.version import GIT_VERSION
+from stowplan.errors import InputError
+from stowplan.objects.yaml_reader import read_yaml_documents
 
 ZONES = ("zone-a", "zone-b", "zone-c")
 CPU, MEMORY, PODS = "8", "32Gi", "110"
@@ -21,9 +25,50 @@ _HEALTHY = (
 )
 
 
-def simulated_node(number: int, now: str) -> dict[str, Any]:
+def read_nodes(path: Path) -> list[dict[str, Any]]:
+    """The Node manifests of a file, alone or in lists."""
+    where = str(path)
+    try:
+        raw = path.read_bytes()
+    except OSError as error:
+        raise InputError(str(error.strerror or error), where=where) from None
+    found = []
+    for line, document in read_yaml_documents(raw, where):
+        is_list = isinstance(document, dict) and isinstance(document.get("items"), list)
+        for item in document["items"] if is_list else [document]:
+            place = f"{where}:{line}"
+            metadata = item.get("metadata") if isinstance(item, dict) else None
+            if not isinstance(metadata, dict) or not metadata.get("name"):
+                raise InputError("a node needs metadata.name", where=place)
+            if item.get("kind", "Node") != "Node":
+                raise InputError(f"a {item['kind']} is no Node", where=place)
+            found.append(item)
+    return found
+
+
+def with_defaults_of_a_node(manifest: dict[str, Any], now: str) -> dict[str, Any]:
+    """The node of a manifest as its kubelet would register it; what it says itself stays."""
+    name = str(manifest["metadata"]["name"])
+    plain = simulated_node(1, now, name)
+    plain["metadata"]["labels"].pop("topology.kubernetes.io/zone")
+    merged: dict[str, Any] = _over(plain, manifest)
+    status = manifest.get("status") or {}
+    if "allocatable" not in status:
+        merged["status"]["allocatable"] = merged["status"]["capacity"]
+    elif "capacity" not in status:
+        merged["status"]["capacity"] = merged["status"]["allocatable"]
+    return merged
+
+
+def _over(plain: Any, said: Any) -> Any:
+    if not isinstance(plain, dict) or not isinstance(said, dict):
+        return said
+    return {**plain, **{key: _over(plain.get(key), value) for key, value in said.items()}}
+
+
+def simulated_node(number: int, now: str, name: str = "") -> dict[str, Any]:
     """The node of this number, counted from 1."""
-    name = f"node-{number}"
+    name = name or f"node-{number}"
     amounts = {"cpu": CPU, "memory": MEMORY, "pods": PODS, "ephemeral-storage": "100Gi"}
     conditions = [
         {

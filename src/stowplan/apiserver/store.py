@@ -11,8 +11,8 @@ beside its struct; `view` puts the two together.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from itertools import groupby
 from typing import Any
@@ -59,13 +59,12 @@ class Store:
         self._ledger = self._writer.ledger
         self._handlers: dict[type, Callable[[Any], Sequence[Answer]]] = {
             Get: partial(one_by_one, self._get),
-            Create: self._writer.create_all,
-            Update: partial(one_by_one, self._writer.update),
-            Patch: self._writer.patch_all,
-            Delete: self._writer.delete_all,
-            Bind: self._writer.binder.bind_all,
+            Create: self._writer.create,
+            Update: self._writer.update,
+            Patch: self._writer.patch,
+            Delete: self._writer.delete,
+            Bind: self._writer.binder.bind,
         }
-        """For requests of one type: an answer to each."""
 
     @property
     def resource_version(self) -> str:
@@ -95,9 +94,16 @@ class Store:
         ledger, first = self._ledger, 0
         with ledger.batch():
             for type_, alike in groupby(requests, type):
-                told = self._handlers[type_]([*alike])
+                told = self._carry_out(type_, [*alike])
                 ledger.answers.append(partial(_tell, done, first, told))
                 first += len(told)
+
+    def _carry_out(self, type_: type, run: Sequence[Request]) -> Sequence[Answer]:
+        """Requests of one type: an answer to each."""
+        refusal = self._ledger.refusal
+        if refusal is not None and type_ is not Get:
+            return [refusal] * len(run)
+        return self._handlers[type_](run)
 
     def list(
         self, kind: Kind, options: ListOptions, done: Callable[[ListResult | ApiError], None]
@@ -128,7 +134,7 @@ class Store:
         """The answer as a value, or raised.  Inside a batch it is not durable before the end."""
         with self._ledger.batch():
             self._ledger.note_unanswered()
-            (answer,) = self._handlers[type(request)]([request])
+            (answer,) = self._carry_out(type(request), [request])
         if isinstance(answer, ApiError):
             raise answer
         return answer
@@ -155,21 +161,31 @@ class Store:
 
     def delete(self, request: Delete, *, propagation: str) -> KubeObject:
         """Delete with a word on the dependants: Background, Foreground or Orphan."""
-        with self._ledger.batch():
-            self._ledger.note_unanswered()
-            return self._writer.delete(request, propagation)
+        with self._writing():
+            (answer,) = self._writer.delete([request], propagation)
+        if isinstance(answer, ApiError):
+            raise answer
+        assert answer is not None, "a delete is answered with the object"
+        return answer
 
     def put(self, thing: KubeObject, rest: Rest = None) -> KubeObject:
         """Store an object as it is, unchecked, status and all: to load a saved cluster."""
-        with self._ledger.batch():
-            self._ledger.note_unanswered()
+        with self._writing():
             return self._writer.put(thing, rest)
 
     def collect_garbage(self) -> None:
         """Delete what has lost its owners, however that came about."""
+        with self._writing():
+            self._writer.collect_garbage()
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """A batch of somebody who has no answer to wait for: what goes wrong is raised."""
+        if self._ledger.refusal is not None:
+            raise self._ledger.refusal
         with self._ledger.batch():
             self._ledger.note_unanswered()
-            self._writer.collect_garbage()
+            yield
 
     def send_bookmarks(self) -> None:
         """Tell all watchers how far they are, so that a quiet watch can resume from here."""
@@ -288,8 +304,9 @@ def _first_writer(
     if ledger.version == 0:
         with ledger.batch():
             ledger.note_unanswered()
-            for thing in first_objects():
-                writer.create(Create(KIND_BY_STRUCT[type(thing)], "", thing))
+            writer.create(
+                [Create(KIND_BY_STRUCT[type(thing)], "", thing) for thing in first_objects()]
+            )
     else:
         with ledger.batch():
             ledger.note_unanswered()

@@ -57,6 +57,7 @@ _is_label = re.compile(_LABEL).fullmatch
 # The same as `_SUBDOMAIN_RULE` says, so that a good name is read once from left to right.
 _PART = "[a-z0-9][-a-z0-9]*+(?<!-)"
 _is_subdomain = re.compile(rf"{_PART}(?:\.{_PART})*+").fullmatch
+_is_short_subdomain = re.compile(rf"(?=.{{1,63}}\Z){_PART}(?:\.{_PART})*+").fullmatch
 
 _LABEL_RULE = (
     "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and "
@@ -85,7 +86,7 @@ _TOO_LONG = f"must be no more than {LABEL_LENGTH_MAX} bytes"
 
 TAINT_EFFECTS = frozenset({"NoSchedule", "PreferNoSchedule", "NoExecute"})
 _BOTH_WAYS = frozenset({"orphan", "foregroundDeletion"})
-_STANDARD_FINALIZERS = frozenset({"kubernetes", *_BOTH_WAYS})
+STANDARD_FINALIZERS = frozenset({"kubernetes", *_BOTH_WAYS})
 WORKLOADS: frozenset[type[KubeObject]] = frozenset(
     {ReplicaSet, StatefulSet, Deployment, DaemonSet, Job}
 )
@@ -135,11 +136,16 @@ def value_problems(value: str) -> list[str]:
 def validate_meta(kind: Kind, meta: ObjectMeta) -> list[Problem]:
     """Name and labels; cheap for the good case, which is nearly all of them."""
     problems: list[Problem] = []
-    name, labels = meta.name, meta.labels
-    if len(name) > LABEL_LENGTH_MAX or kind.name in _NAME_RULES or not _is_subdomain(name):
-        problems += _name(kind, name)
-    if labels:
-        problems += _labels(labels, "metadata.labels")
+    if kind.name in _NAME_RULES or not _is_short_subdomain(meta.name):
+        problems += _name(kind, meta.name)
+    if meta.generate_name:
+        # What is added to it may follow a dash.
+        base = f"{meta.generate_name[:-1]}a" if meta.generate_name[-1] == "-" else ""
+        if problem := _NAME_RULES.get(kind.name, subdomain_problem)(base or meta.generate_name):
+            field = "metadata.generateName"
+            problems.insert(0, invalid(field, meta.generate_name, problem))
+    if meta.labels:
+        problems += _labels(meta.labels, "metadata.labels")
     if meta.generation < 0:
         text = "must be greater than or equal to 0"
         problems.append(invalid("metadata.generation", meta.generation, text))
@@ -171,7 +177,7 @@ def _finalizers(kind: Kind, finalizers: list[str]) -> Iterator[Problem]:
         text = "finalizer orphan and foregroundDeletion cannot be both set"
         yield invalid(field, finalizers, text)
     for n, item in enumerate(finalizers):
-        if "/" not in item and item not in _STANDARD_FINALIZERS:
+        if "/" not in item and item not in STANDARD_FINALIZERS:
             text = "name is neither a standard finalizer name nor is it fully qualified"
             yield invalid(f"{field}[{n}]", item, text)
 

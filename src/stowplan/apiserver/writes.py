@@ -2,13 +2,16 @@
 
 `Writer` turns a request into changes of the ledger.  Pods that come as structs, bindings, deletes
 and conditions stay structs all the way; PUT, other patches and bodies of JSON data pass through
-`updates`, `patch` and `served` so that no field is lost.  `store` calls it; `garbage` calls back.
+`updates`, `patch` and `client_defaults`, so that no field is lost.  `store` calls it; `garbage`
+calls back.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import groupby, islice
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -28,31 +31,22 @@ from stowplan.apiserver.bodies import (
 )
 from stowplan.apiserver.bootstrap import IMMORTAL_NAMESPACES
 from stowplan.apiserver.client_defaults import with_defaults
-from stowplan.apiserver.defaults import (
-    DEFAULTED,
-    default_object,
-    default_spec,
-    qos_class,
-)
+from stowplan.apiserver.defaults import DEFAULTED, default_object, default_spec, qos_class
 from stowplan.apiserver.deletion import may_go, plan_deletion
-from stowplan.apiserver.event_writes import create_events
-from stowplan.apiserver.evictions import delete_pods, patch_statuses
 from stowplan.apiserver.garbage import FOREGROUND, Garbage
 from stowplan.apiserver.identity import GENERATED_NAME_BASE_MAX, Identity
-from stowplan.apiserver.ledger import NOBODY, Ledger, Table
+from stowplan.apiserver.ledger import NOBODY, SAME_REST, Ledger, Table
 from stowplan.apiserver.owners import Ref
 from stowplan.apiserver.patch import apply_patch
-from stowplan.apiserver.pod_creations import create_pods
 from stowplan.apiserver.pod_update import validate_pod_update
 from stowplan.apiserver.pod_validation import validate_spec, validate_template
-from stowplan.apiserver.pod_writes import merge_status, status_patch
+from stowplan.apiserver.pod_writes import Merged, patched_status
 from stowplan.apiserver.retention import EventRetention
-from stowplan.apiserver.rules import validate_data, validate_immutable, validate_status
+from stowplan.apiserver.rules import TEMPLATED, validate_data, validate_immutable, validate_status
 from stowplan.apiserver.services import with_addresses
 from stowplan.apiserver.updates import merge_update
 from stowplan.apiserver.validation import (
     VALIDATED,
-    WORKLOADS,
     validate_finalizers,
     validate_meta,
     validate_object,
@@ -68,14 +62,22 @@ from stowplan.objects.base import KubeObject, ObjectMeta
 from stowplan.objects.codec import join, split
 from stowplan.objects.kinds import EVENT, JOB, KIND_BY_STRUCT, NAMESPACE, SERVICE, Kind
 from stowplan.objects.pod import Pod
-from stowplan.objects.workloads import (
-    Namespace,
-    PriorityClass,
-    RuntimeClass,
-    WorkloadSpec,
-)
+from stowplan.objects.workloads import Namespace, PriorityClass, RuntimeClass, WorkloadSpec
 
 NAME_ATTEMPTS_MAX = 8
+
+_Way = tuple[
+    tuple[type[KubeObject], ...],
+    Table,
+    int,
+    Callable[[Kind, Any, ObjectMeta], KubeObject],
+]
+"""How objects of a kind are made: the structs that are taken as they come (none of a Job), its
+table, the generation to begin with (0: the one that was sent), and what makes the object as it is
+stored out of what was sent."""
+
+_kind = attrgetter("kind")
+_NOTHING: list[answers.Problem] = []
 
 _WITH_GENERATION = frozenset(
     {
@@ -117,10 +119,11 @@ class Writer:
         self._admission = Admission(self)
         self.binder = Binder(ledger, identity, self._admission)
         self._garbage = Garbage(ledger, self)
-        self._events = EventRetention()
+        self._events = EventRetention(identity.now_s, self._expire)
         self._rests = SharedRests()
         self._pods = ledger.tables[Pod]
         self._namespaces = ledger.tables[Namespace].objects[""]
+        self._ways = {struct: self._way(table) for struct, table in ledger.tables.items()}
 
     def fork(self, clock: Clock) -> Writer:
         """One that goes on from here, on a fork of the ledger."""
@@ -129,8 +132,9 @@ class Writer:
         other._admission = self._admission.fork(other)
         other.binder = Binder(ledger, identity, other._admission)
         other._garbage = self._garbage.fork(ledger, other)
-        other._events = self._events.fork()
+        other._events = self._events.fork(identity.now_s, other._expire)
         other._rests = self._rests.fork()
+        other._ways = {struct: other._way(table) for struct, table in ledger.tables.items()}
         return other
 
     # What admission asks.
@@ -149,62 +153,86 @@ class Writer:
 
     # Create.
 
-    def create(self, request: Create) -> KubeObject:
-        return self._create(request, self._identity.now())
-
-    def create_all(self, requests: Sequence[Create]) -> Sequence[Answer]:
+    def create(self, requests: Sequence[Create]) -> Sequence[Answer]:
         """For each of them the new object, or why there is none."""
-        common = requests, self.ledger, self._identity, self._namespaces
-        new = create_pods(*common, self._admission) or create_events(*common, self._events)
-        if new is not None:
-            return new
-        return one_by_one(partial(self._create, now=self._identity.now()), requests)
+        if self._create_namespaces:
+            self._make_namespaces(requests)
+        told: list[Answer] = []
+        for kind, alike in groupby(requests, _kind):
+            create = self._create_events if kind is EVENT else self._create
+            told += create(kind, alike)
+        return told
 
-    def _create(self, request: Create, now: str) -> KubeObject:
-        kind, thing, rest = request.kind, request.body, None
-        struct, ledger = kind.struct, self.ledger
-        problems: list[answers.Problem] = []
-        if self._create_namespaces and kind.namespaced:
-            self._make_namespace(request.namespace)
-        if not isinstance(thing, struct) or kind is JOB:
-            thing, rest, problems = self._from_data(kind, thing)
-        version = ledger.next_version()
-        meta, wanted = thing.metadata, thing.metadata.resource_version
-        namespace = self._namespace(kind, request.namespace, meta) if kind.namespaced else ""
-        name, table = meta.name, ledger.tables[struct]
-        names = table.objects.get(namespace, NOBODY)
-        if not name:
-            name = self._generate_name(kind, names, meta.generate_name)
-        if meta.deletion_timestamp is not None or meta.deletion_grace_period_seconds is not None:
-            meta = replace(meta, deletion_timestamp=None, deletion_grace_period_seconds=None)
-        meta = replace(
-            meta,
-            name=name,
-            namespace=namespace,
-            uid=self._identity.uid(version),
-            resource_version=version,
-            generation=1 if kind.name in _WITH_GENERATION else meta.generation,
-            creation_timestamp=now,
-        )
-        meta_problems = validate_meta(kind, meta)
-        try:
-            new = self._prepare(kind, thing, meta)
-            problems = [*meta_problems, *problems]
-        except answers.InvalidObject as error:
-            problems = [*meta_problems, *error.causes, *problems]
-        if problems:
-            raise answers.InvalidObject(kind, name, problems)
-        if wanted.isdecimal() and int(wanted):
-            raise answers.internal("resourceVersion should not be set on objects to be created")
-        if name in names:
-            raise answers.already_exists(kind, name)
-        ledger.write(table, "ADDED", None, new, rest)
-        if kind is EVENT:
-            for old in self._events.keep(meta, self._identity.now_s()):
-                self._expire(old)
-        elif struct in _CLASSES:
+    def _create_events(self, kind: Kind, requests: Iterator[Create]) -> list[Answer]:
+        """As many at a time as may come before an old one has to go."""
+        told: list[Answer] = []
+        while some := [*islice(requests, self._events.room())]:
+            new = self._create(kind, some)
+            self._events.keep(new)
+            told += new
+        return told
+
+    def _create(self, kind: Kind, requests: Iterable[Create]) -> list[Answer]:
+        taken, table, generation, prepare = self._ways[kind.struct]
+        ledger, now, uid = self.ledger, self._identity.now(), self._identity.uid
+        told: list[Answer] = []
+        where, home, names = None, "", NOBODY
+        for request in requests:
+            thing, rest, found = request.body, None, _NOTHING
+            try:
+                if not isinstance(thing, taken):
+                    thing, rest, found = self._from_data(kind, thing)
+                sent = thing.metadata
+                if (request.namespace, sent.namespace) != where:
+                    home = self._namespace(kind, request.namespace, sent)
+                    where = request.namespace, sent.namespace
+                    names = table.objects.get(home, NOBODY)
+                name = sent.name
+                if not name:
+                    name = self._generate_name(kind, names, sent.generate_name)
+                version = f"{ledger.version + 1}"
+                meta = replace(
+                    sent,
+                    name=name,
+                    namespace=home,
+                    uid=uid(version),
+                    resource_version=version,
+                    generation=generation or sent.generation,
+                    creation_timestamp=now,
+                    deletion_timestamp=None,
+                    deletion_grace_period_seconds=None,
+                )
+                problems = validate_meta(kind, meta)
+                try:
+                    new = prepare(kind, thing, meta)
+                except answers.InvalidObject as error:
+                    problems += error.causes
+                if problems or found:
+                    raise answers.InvalidObject(kind, name, [*problems, *found])
+                if sent.resource_version:
+                    _check_version(sent.resource_version)
+                if name in names:
+                    raise answers.already_exists(kind, name)
+            except ApiError as error:
+                told.append(error)
+                continue
+            ledger.add(table, new, rest)
+            told.append(new)
+            if not names:
+                where = None  # It is the first one there: look for its names anew.
+        if kind.struct in _CLASSES:
             self._admission.forget()
-        return new
+        return told
+
+    def _way(self, table: Table) -> _Way:
+        kind, struct = table.kind, table.kind.struct
+        prepare: Callable[[Kind, Any, ObjectMeta], KubeObject] = _as_sent
+        if struct is Pod:
+            prepare = self._admission.admit_pod
+        elif struct in _PREPARED:
+            prepare = self._prepare
+        taken = () if kind is JOB else (struct,)
+        return taken, table, 1 if kind.name in _WITH_GENERATION else 0, prepare
 
     def _from_data(self, kind: Kind, body: Any) -> tuple[KubeObject, Rest, list[answers.Problem]]:
         if isinstance(body, kind.struct):
@@ -222,19 +250,17 @@ class Writer:
         return thing, self._rests.of(rest), validate_data(kind.name, data)
 
     def _prepare(self, kind: Kind, thing: KubeObject, meta: ObjectMeta) -> KubeObject:
-        """The object as it will be stored."""
-        if isinstance(thing, Pod):
-            return self._admission.admit_pod(thing.spec, meta)
-        new = replace(thing, api_version=kind.api_version, kind=kind.name, metadata=meta)
-        if kind.struct not in _PREPARED:
-            return new
-        new = self._admission.admit_object(kind, default_object(new, creating=True))
+        """An object of a kind that has defaults, rules or admission, as it will be stored."""
+        new = default_object(_as_sent(kind, thing, meta), creating=True)
+        new = self._admission.admit_object(kind, new)
         if problems := _object_problems(kind, new):
             raise answers.InvalidObject(kind, new.name, problems)
         return new
 
     def _namespace(self, kind: Kind, namespace: str, meta: ObjectMeta) -> str:
         """The namespace of a new object, which must exist and stay."""
+        if not kind.namespaced:
+            return ""
         own = meta.namespace
         if own and own != namespace:
             if namespace:
@@ -257,22 +283,23 @@ class Writer:
             )
         return namespace
 
-    def _make_namespace(self, name: str) -> None:
-        if name and name not in self._namespaces:
-            self.create(Create(NAMESPACE, "", Namespace(metadata=ObjectMeta(name=name))))
+    def _make_namespaces(self, requests: Sequence[Create]) -> None:
+        """See that the namespaces of new objects are there."""
+        wanted = {request.namespace: None for request in requests if request.kind.namespaced}
+        missing = [name for name in wanted if name and name not in self._namespaces]
+        if missing:
+            new = (Namespace(metadata=ObjectMeta(name=name)) for name in missing)
+            self.create([Create(NAMESPACE, "", thing) for thing in new])
 
     def _generate_name(self, kind: Kind, names: Mapping[str, KubeObject], base: str) -> str:
         if not base:
             return ""
-        number = self.ledger.version + 1
-        last = number + NAME_ATTEMPTS_MAX
-        while True:
+        first = self.ledger.version + 1
+        for number in range(first, first + NAME_ATTEMPTS_MAX):
             name = base[:GENERATED_NAME_BASE_MAX] + self._identity.suffix(number)
             if name not in names:
                 return name
-            number += 1
-            if number == last:
-                raise answers.already_exists(kind, name)
+        raise answers.already_exists(kind, name)
 
     def _expire(self, event: ObjectMeta) -> None:
         table = self.ledger.tables[EVENT.struct]
@@ -282,36 +309,35 @@ class Writer:
 
     # Update and patch.
 
-    def update(self, request: Update) -> KubeObject:
+    def update(self, requests: Sequence[Update]) -> Sequence[Answer]:
+        """For each of them the object as it is then, or why it was not changed."""
+        return one_by_one(self._update, requests)
+
+    def _update(self, request: Update) -> KubeObject:
         table, old = self._require(request.kind, request.namespace, request.name)
         current = view(table.kind, old, table.rest(old.namespace, old.name))
         return self._replace(table, old, current, request.body, request.subresource)
 
-    def patch(self, request: Patch) -> KubeObject:
+    def patch(self, requests: Sequence[Patch]) -> Sequence[Answer]:
+        """For each of them the object as it is then, or why it was not changed."""
+        return one_by_one(partial(self._patch, {}), requests)
+
+    def _patch(self, merged: Merged, request: Patch) -> KubeObject:
         table, old = self._require(request.kind, request.namespace, request.name)
         if isinstance(old, Pod):
-            patch = status_patch(old, request)
-            status = None if patch is None else merge_status(old.status, patch)
+            status = patched_status(old, request, merged)
             if status is not None:
-                return self._write_status(old, status)
+                if status == old.status:
+                    return old
+                ledger = self.ledger
+                meta = replace(old.metadata, resource_version=f"{ledger.version + 1}")
+                new = replace(old, metadata=meta, status=status)
+                ledger.modify(table, old, new)
+                return new
         current = view(table.kind, old, table.rest(old.namespace, old.name))
         patched = apply_patch(request.patch_type, table.kind.name, current, request.body)
         body = conformed(table.kind, patched, is_patch=True)
         return self._replace(table, old, current, body, request.subresource, is_patch=True)
-
-    def patch_all(self, requests: Sequence[Patch]) -> Sequence[Answer]:
-        """For each of them the object as it is then, or why it was not patched."""
-        pods = patch_statuses(requests, self.ledger)
-        return one_by_one(self.patch, requests) if pods is None else pods
-
-    def _write_status(self, old: Pod, status: Any) -> Pod:
-        if status == old.status:
-            return old
-        meta = replace(old.metadata, resource_version=self.ledger.next_version())
-        new = replace(old, metadata=meta, status=status)
-        rest = self._pods.rest(meta.namespace, meta.name)
-        self.ledger.write(self._pods, "MODIFIED", old, new, rest)
-        return new
 
     def _replace(
         self,
@@ -334,7 +360,7 @@ class Writer:
         new, rest = self._split(kind, with_defaults(kind, data))
         new = self._default(new)
         result = view(kind, new, rest)
-        if is_patch and (problems := changed_identity(body, current)):
+        if problems := changed_identity(body, current):
             raise answers.InvalidObject(kind, old.name, problems)
         if result == current:
             return old
@@ -386,7 +412,7 @@ class Writer:
         """Commit a change; an object that was only waiting for it goes."""
         if may_go(new.metadata):
             return self._remove(table, old, new.metadata, rest)
-        self.ledger.write(table, "MODIFIED", old, new, rest)
+        self.ledger.modify(table, old, new, rest)
         if table.kind.struct in _CLASSES:
             self._admission.forget()
         return new
@@ -399,8 +425,16 @@ class Writer:
 
     # Delete.
 
-    def delete(self, request: Delete, propagation: str = "Background") -> KubeObject:
-        """`propagation` is Background, Foreground or Orphan: what happens to dependants."""
+    def delete(
+        self, requests: Sequence[Delete], propagation: str = "Background"
+    ) -> Sequence[Answer]:
+        """For each of them the last state of the object, or why it was not deleted.
+
+        `propagation` is Background, Foreground or Orphan: what happens to dependants.
+        """
+        return one_by_one(partial(self._delete_one, propagation=propagation), requests)
+
+    def _delete_one(self, request: Delete, propagation: str) -> KubeObject:
         kind = request.kind
         table, old = self._require(kind, request.namespace, request.name)
         uid = old.metadata.uid
@@ -421,11 +455,6 @@ class Writer:
             return answer
         return self._delete(table, old, request.grace_period_seconds)
 
-    def delete_all(self, requests: Sequence[Delete]) -> Sequence[Answer]:
-        """For each of them the last state of the object, or why it was not deleted."""
-        pods = delete_pods(requests, self.ledger, self._garbage, self._identity.now_s())
-        return one_by_one(self.delete, requests) if pods is None else pods
-
     def _delete(self, table: Table, old: KubeObject, grace_s: int | None) -> KubeObject:
         meta, gone = plan_deletion(old, grace_s, self._identity.now_s())
         if gone:
@@ -433,21 +462,19 @@ class Writer:
         if meta is old.metadata:
             return old
         new = replace(old, metadata=replace(meta, resource_version=self.ledger.next_version()))
-        rest = table.rest(new.metadata.namespace, new.metadata.name)
-        self.ledger.write(table, "MODIFIED", old, new, rest)
+        self.ledger.modify(table, old, new)
         return new
 
     def _remove(
-        self, table: Table, old: KubeObject, meta: ObjectMeta, rest: Rest = None
+        self, table: Table, old: KubeObject, meta: ObjectMeta, rest: Rest = SAME_REST
     ) -> KubeObject:
-        version = self.ledger.next_version()
-        final = replace(old, metadata=replace(meta, resource_version=version))
-        if rest is None:
-            rest = table.rest(meta.namespace, meta.name)
-        self.ledger.write(table, "DELETED", old, final, rest)
+        ledger = self.ledger
+        last = replace(meta, resource_version=f"{ledger.version + 1}")
+        final = replace(old, metadata=last)
+        ledger.remove(table, old, final, rest)
         if table.kind.struct in _CLASSES:
             self._admission.forget()
-        self._garbage.after_removal(final)
+        self._garbage.after_removal(last)
         return final
 
     def _delete_namespace(self, old: KubeObject) -> KubeObject:
@@ -461,8 +488,7 @@ class Writer:
                 deletion_timestamp=self._identity.now(),
             )
             new = replace(old, metadata=marked)
-            table = self.ledger.tables[Namespace]
-            self.ledger.write(table, "MODIFIED", old, new, table.rest("", meta.name))
+            self.ledger.modify(self.ledger.tables[Namespace], old, new)
             old = new
         self._garbage.begin_namespace(meta.name)
         return self._namespaces.get(meta.name) or old
@@ -493,10 +519,7 @@ class Writer:
 
     def resume(self) -> None:
         """Take up what the last process with this journal left undone."""
-        now_s = self._identity.now_s()
-        for thing in [*self.ledger.tables[EVENT.struct].every()]:
-            for old in self._events.keep(thing.metadata, now_s):
-                self._expire(old)
+        self._events.keep([*self.ledger.tables[EVENT.struct].every()])
         self._garbage.collect()
 
     # Objects as they are.
@@ -520,7 +543,10 @@ class Writer:
         )
         old = table.find(namespace, meta.name)
         new = replace(thing, api_version=kind.api_version, kind=kind.name, metadata=meta)
-        self.ledger.write(table, "ADDED" if old is None else "MODIFIED", old, new, rest)
+        if old is None:
+            self.ledger.add(table, new, rest)
+        else:
+            self.ledger.modify(table, old, new, rest)
         if kind.struct in _CLASSES:
             self._admission.forget()
         return new
@@ -546,9 +572,18 @@ def one_by_one(
     return told
 
 
+def _check_version(wanted: str) -> None:
+    if wanted.isdecimal() and int(wanted):
+        raise answers.internal("resourceVersion should not be set on objects to be created")
+
+
+def _as_sent(kind: Kind, thing: KubeObject, meta: ObjectMeta) -> KubeObject:
+    return replace(thing, api_version=kind.api_version, kind=kind.name, metadata=meta)
+
+
 def _object_problems(kind: Kind, thing: KubeObject) -> list[answers.Problem]:
     problems = validate_object(kind, thing)
-    if kind.struct in WORKLOADS:
+    if kind.name in TEMPLATED:
         problems += validate_template(getattr(thing, "spec", WorkloadSpec()).template)
     return problems
 

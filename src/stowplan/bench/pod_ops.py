@@ -67,7 +67,7 @@ def _create(act: Act, requests: list[Create], uids: list[str]) -> Steps[None]:
     """Notes the uids of the pods among what is created."""
 
     def note(things: Sequence[KubeObject | None]) -> None:
-        uids.extend(thing.metadata.uid for thing in things if isinstance(thing, Pod))
+        uids.extend([thing.metadata.uid for thing in things if isinstance(thing, Pod)])
 
     yield from act.stage.send(requests, on_answers=note)
 

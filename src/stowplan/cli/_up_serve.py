@@ -20,8 +20,10 @@ from stowplan.apiserver.http.documents import health
 from stowplan.apiserver.http.stand_in import StandIn
 from stowplan.apiserver.journal import SqliteJournal
 from stowplan.apiserver.journal_salvage import salvage
+from stowplan.apiserver.simulated_nodes import read_nodes
 from stowplan.apiserver.store import Store
 from stowplan.cli._output import count_of, note, say
+from stowplan.cli._up_changes import tell_changes
 from stowplan.cli._up_kubeconfig import check_replaceable, kubeconfig, write_kubeconfig
 from stowplan.cli._up_tls import key_pair, server_context
 from stowplan.clock import RealClock
@@ -55,6 +57,10 @@ class Settings:
     port: int
     nodes: int | None
     """None: some, if there are none and somebody works on them."""
+    nodes_file: Path | None = None
+    plugin_paths: tuple[str, ...] = ()
+    verbose: bool = False
+    """Whether changes are told as they happen."""
     data: Path | None = None
     salvage: bool = False
     """Whether to go on with what is intact of data that is damaged."""
@@ -72,7 +78,8 @@ async def serve(settings: Settings) -> None:
     _allow_connections()
     seed = secrets.randbits(32)
     extenders = HttpExtenderClient(os.environ)
-    scheduling = _scheduling(settings.config, extenders) if settings.schedules else None
+    scheduling = _scheduling(settings, extenders) if settings.schedules else None
+    nodes = [] if settings.nodes_file is None else read_nodes(settings.nodes_file)
     if settings.data is not None and settings.salvage:
         salvage(settings.data, seed=seed)
     journal = None if settings.data is None else SqliteJournal(settings.data, seed=seed)
@@ -97,6 +104,10 @@ async def serve(settings: Settings) -> None:
             heartbeat=Heartbeat(),
         )
         with supervision:
+            _add_nodes(cluster, settings)
+            cluster.furnish(nodes)
+            if settings.verbose:
+                tell_changes(grouped.store, say)
             await _serve(settings, cluster, grouped, clock, supervision, asked_to_stop)
     finally:
         await extenders.close()
@@ -112,9 +123,9 @@ def _allow_connections() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
-def _scheduling(path: Path | None, extenders: HttpExtenderClient) -> Scheduling:
-    registry = load_registry()
-    config = load_config(path)
+def _scheduling(settings: Settings, extenders: HttpExtenderClient) -> Scheduling:
+    registry = load_registry(settings.plugin_paths)
+    config = load_config(settings.config)
     check_config(config, random=Random(0), registry=registry)
     return Scheduling(config, registry, extenders)
 
@@ -131,7 +142,7 @@ async def _serve(
         grouped,
         clock=clock,
         random=Random(),
-        authenticator=Authenticator(settings.users_by_token),
+        authenticator=Authenticator(settings.users_by_token, now=clock.now),
         is_ready=lambda: cluster.ready,
     )
     # kubectl sends a token over TLS only, and it is right.
@@ -149,7 +160,6 @@ async def _serve(
     )
     supervision.on_beat.append(lambda: stand_in.look(supervision.guard.silent_s))
     try:
-        _add_nodes(cluster, settings)
         cluster.start()
         if settings.kubeconfig is not None:
             token = next(iter(settings.users_by_token), "")
@@ -167,7 +177,8 @@ async def _serve(
 
 def _add_nodes(cluster: EmbeddedCluster, settings: Settings) -> None:
     wanted = settings.nodes
-    cluster.add_nodes(0 if wanted is None and not settings.workers else wanted)
+    none = not settings.workers or settings.nodes_file is not None
+    cluster.add_nodes(0 if wanted is None and none else wanted)
     stored = len(cluster.store.select(NODE, ListOptions())[0])
     if wanted is not None and stored > wanted:
         note(

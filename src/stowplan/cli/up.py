@@ -42,6 +42,19 @@ LOOPBACK = "127.0.0.1"
     metavar="CONFIG",
     help="KubeSchedulerConfiguration for the scheduler.",
 )
+@click.option(
+    "--nodes-file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Nodes to simulate, as manifests: their sizes, labels and taints; the rest is filled in.",
+)
+@click.option(
+    "--plugin-path",
+    "plugin_paths",
+    multiple=True,
+    metavar="PATH",
+    help="A file or folder with plugins of your own for the scheduler; may be repeated.",
+)
 @click.option("--no-scheduler", is_flag=True, help="Another process schedules.")
 @click.option("--bare", is_flag=True, help="The API alone: no scheduler, controllers or kubelet.")
 @click.option(
@@ -63,17 +76,26 @@ LOOPBACK = "127.0.0.1"
     metavar="FILE",
     help="Let in only who knows a token of this file, and serve HTTPS; one token per line.",
 )
+@click.option(
+    "-v",
+    "--verbose",
+    count=True,
+    help="Show every change of pods, nodes and workloads as it happens.",
+)
 def up(
     port: int,
     nodes: int | None,
     data: Path | None,
     salvage: bool,
     config: Path | None,
+    nodes_file: Path | None,
+    plugin_paths: tuple[str, ...],
     no_scheduler: bool,
     bare: bool,
     write_kubeconfig: Path | None,
     bind: str,
     token_file: Path | None,
+    verbose: int,
 ) -> None:
     """Start a cluster in this process, and serve the Kubernetes API for kubectl.
 
@@ -90,9 +112,10 @@ def up(
       stowplan up --no-scheduler      and in another terminal: stowplan run
       openssl rand -hex 32 > tokens && stowplan up --bind 0.0.0.0 --token-file tokens
     """
-    if config is not None and (no_scheduler or bare):
-        without = "--bare" if bare else "--no-scheduler"
-        raise click.UsageError(f"--config is for the scheduler, which {without} leaves out")
+    for flag, given in (("--config", config is not None), ("--plugin-path", bool(plugin_paths))):
+        if given and (no_scheduler or bare):
+            without = "--bare" if bare else "--no-scheduler"
+            raise click.UsageError(f"{flag} is for the scheduler, which {without} leaves out")
     if salvage and data is None:
         raise click.UsageError("--salvage is for data that is kept: it needs --data")
     if token_file is None and not _is_loopback(bind):
@@ -107,6 +130,9 @@ def up(
         host=bind,
         port=port,
         nodes=nodes,
+        nodes_file=nodes_file,
+        plugin_paths=plugin_paths,
+        verbose=bool(verbose),
         data=data,
         salvage=salvage,
         kubeconfig=write_kubeconfig,

@@ -26,6 +26,9 @@ Objects = list[KubeObject]
 Changes = list[Change]
 
 
+_SHOWN = frozenset({"ADDED", "MODIFIED"})
+
+
 def _ignore() -> None:
     return None
 
@@ -131,7 +134,7 @@ class Informer:
         objects = self._objects
         for event in events:
             type_, thing = event.type, event.object
-            if type_ == "ADDED" or type_ == "MODIFIED":
+            if type_ in _SHOWN:
                 meta = thing.metadata
                 name, names = meta.name, objects[meta.namespace]
                 known = names.get(name)

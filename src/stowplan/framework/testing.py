@@ -27,7 +27,8 @@ _SUMS = ("requested", "nonzero_milli_cpu", "nonzero_memory", "used_ports", "port
 _SUM_COLUMNS = ("requested", "pod_count", "nonzero_milli_cpu", "nonzero_memory", "port_used")
 _SIZES = ("requests", "running_requests", "taken_up", "nonzero_requests", "fit_score_requests")
 _OWN = ("annotations", "name", "uid", "resource_version", "generate_name")
-_REST = ("objects", "nominated", "waiting", "activate", "framework", "pod_by_key", "node")
+_READING = ("get", "all", "version", "changed_since", "kinds", "change_count")
+_REST = ("nominated", "waiting", "activate", "framework", "pod_by_key", "node")
 
 
 class ReadsMore(AssertionError):
@@ -51,6 +52,16 @@ class _StandIn:
 
     def __len__(self) -> int:
         return len(self._of)  # type: ignore[arg-type]
+
+
+class _Nothing(dict[str, str]):
+    """Forbids everything."""
+
+    def __contains__(self, name: object) -> bool:
+        return True
+
+    def __missing__(self, name: str) -> str:
+        return str(Reads.CLUSTER)
 
 
 class Watch:
@@ -107,8 +118,17 @@ class Watch:
 
     def handle(self, handle: Handle) -> Any:
         """A handle of its own: what was kept before hides what is read."""
-        own = replace(handle)
-        return _StandIn(own, self._unless(Reads.CLUSTER, *_REST), {"nodes": self.table})
+        forbidden, reading = (self._unless(Reads.CLUSTER, *n) for n in (_REST, _READING))
+        nothing = _Nothing() if reading else {}
+
+        def derived(given: Any) -> Any:
+            return lambda made: _StandIn(given(made), nothing, {})
+
+        inside = {
+            "nodes": self.table,
+            "objects": lambda given: _StandIn(given, reading, {"derived": derived}),
+        }
+        return _StandIn(replace(handle), forbidden, inside)
 
     def cycle(self, handle: Any) -> Any:
         cycle = Cycle(handle)
@@ -118,7 +138,11 @@ class Watch:
 
 def ask_everything(plugin: type, args: Any, handle: Handle, pod: PodInfo) -> None:
     """Ask about every node of the table, in each form there is; raises `ReadsMore`."""
-    watch = Watch(reads_of(plugin))
+    reads = reads_of(plugin)
+    if hasattr(plugin, "signature") and plugin(args, replace(handle)).signature(pod) is None:
+        # About this pod it may read the cluster.
+        reads |= Reads.CLUSTER
+    watch = Watch(reads)
     given, asked = watch.handle(handle), watch.pod(pod)
     made, cycle, table = plugin(args, given), watch.cycle(given), handle.nodes
     rows = np.flatnonzero(table.alive)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from functools import lru_cache
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -33,7 +33,7 @@ from stowplan.objects.resources import (
     is_scalar,
     pod_requests,
 )
-from stowplan.plugins._shared.device_classes import IMPLICIT_PREFIX, ResourceClasses
+from stowplan.plugins._shared.device_classes import IMPLICIT_PREFIX, ResourceClasses, may_be_devices
 from stowplan.plugins._shared.room import Rooms
 from stowplan.plugins._shared.rows import all_passed, row_count
 from stowplan.plugins._shared.scoring_strategies import (
@@ -48,6 +48,9 @@ from stowplan.state.node_table import NodeTable
 from stowplan.state.pod_info import PodInfo, PodKind
 
 TOO_MANY_PODS = "Too many pods"
+
+_WITH_DEVICES = "NodeResourcesFit/devices"
+"""The key in `handle.kept` where device classes have a say."""
 
 _NATIVE = (CPU, MEMORY, EPHEMERAL_STORAGE)
 _ONE_POD = (PODS, 1, 1)
@@ -85,7 +88,15 @@ class Args(Protocol):
 class _Ask:
     """What one kind of pod asks for, in the form Filter and Score need it."""
 
-    __slots__ = ("_statuses", "checked", "devices", "reasons", "scored", "signature")
+    __slots__ = (
+        "_statuses",
+        "checked",
+        "classes_version",
+        "devices",
+        "reasons",
+        "scored",
+        "signature",
+    )
 
     def __init__(
         self,
@@ -105,7 +116,9 @@ class _Ask:
         self.reasons = _reasons(tuple(checked))
         self.devices = devices
         """Of the checked ones, those that can be had as devices where no device plugin has them."""
-        self.signature: Hashable = (self.checked, scored, devices)
+        self.classes_version: int | None = None
+        """Of the device classes, where one could stand for what is asked for."""
+        self.signature: Hashable = (self.checked, scored)
         self._statuses: dict[int, Status] = {}
 
     def status(self, bits: int, *, final: bool) -> Status:
@@ -138,7 +151,9 @@ class NodeResourcesFit:
         self._resources_as_devices = handle.derived(ResourceClasses)
 
     def signature(self, pod: PodInfo) -> Hashable:
-        return self._ask(pod).signature
+        """None where device classes have a say: they come and go."""
+        ask = self._ask(pod)
+        return None if ask.classes_version is not None else ask.signature
 
     def pre_filter(self, cycle: Cycle, pod: PodInfo) -> None:
         """Nothing to do: what the pod asks for is worked out where it is first needed."""
@@ -247,8 +262,21 @@ class NodeResourcesFit:
         ask: _Ask | None = kept.get(self.name)
         if ask is None:
             checked = self._checked(pod.kind.requests)
+            if any(map(may_be_devices, checked)):
+                return self._ask_for_devices(pod.kind, kept, checked)
+            ask = kept[self.name] = _Ask(checked, self._scored(pod.kind))
+        return ask
+
+    def _ask_for_devices(
+        self, kind: PodKind, kept: dict[str, Any], checked: Mapping[str, int]
+    ) -> _Ask:
+        """The same, made anew when device classes change."""
+        ask: _Ask | None = kept.get(_WITH_DEVICES)
+        version = self._resources_as_devices.version
+        if ask is None or ask.classes_version != version:
             devices = frozenset(checked.keys() & self._resources_as_devices.by_resource.keys())
-            ask = kept[self.name] = _Ask(checked, self._scored(pod.kind), devices)
+            ask = kept[_WITH_DEVICES] = _Ask(checked, self._scored(kind), devices)
+            ask.classes_version = version
         return ask
 
     def _checked(self, requests: Mapping[str, int]) -> dict[str, int]:

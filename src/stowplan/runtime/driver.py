@@ -14,7 +14,7 @@ from itertools import groupby, islice
 from operator import attrgetter
 from random import Random
 from time import perf_counter
-from typing import Protocol
+from typing import Any, Protocol
 
 from stowplan.clock import Clock
 from stowplan.cluster.informer import Informer
@@ -310,20 +310,23 @@ class Driver:
     # -- out --------------------------------------------------------------------------------
 
     def _carry_out(self, effects: Iterable[Effect]) -> None:
-        told = self.on_effect
+        if self.on_effect is not None:
+            effects = [*effects]
+            for effect in effects:
+                self.on_effect(effect)
         calls: list[Call] = []
         events: list[RecordEvent] = []
-        for effect in effects:
-            if told is not None:
-                told(effect)
-            if isinstance(effect, Call):
-                calls.append(effect)
-            elif isinstance(effect, RecordEvent):
-                events.append(effect)
+        for type_, alike in groupby(effects, type):
+            some: Any = alike
+            if type_ is Call:
+                calls += some
+            elif type_ is RecordEvent:
+                events += some
             else:
                 self._send(calls)
                 calls = []
-                self._ask_extender(effect)
+                for effect in some:
+                    self._ask_extender(effect)
         if events:
             self.recorder.record(events)
         self._send(calls)

@@ -100,6 +100,8 @@ class EventRecorder:
         self._flushing = False
         self._sweep_planned = False
         self._in_flight_max = IN_FLIGHT_MAX
+        self._answered_at_once = False
+        """By a cluster in this process: nothing is in flight, and lists may be long."""
         self.dropped = 0
         self.on_empty: Callable[[], None] | None = None
         """Told whenever the last event has been sent."""
@@ -151,10 +153,14 @@ class EventRecorder:
         self._flushing = True
         try:
             while (self._again or self._queue) and self._in_flight < self._in_flight_max:
-                calls = self._next_calls(self._in_flight_max - self._in_flight)
+                before = self._in_flight
+                calls = self._next_calls(
+                    QUEUE_MAX if self._answered_at_once else self._in_flight_max - before
+                )
                 if calls:
                     self._in_flight += len(calls)
                     self._cluster.call([*map(_request, calls)], partial(self._done, calls))
+                    self._answered_at_once = self._in_flight == before
         finally:
             self._flushing = False
 
@@ -163,6 +169,11 @@ class EventRecorder:
         calls = [again.popleft() for _ in range(min(room, len(again)))]
         events = [queue.popleft() for _ in range(min(room - len(calls), len(queue)))]
         calls += filter(None, starmap(self._next_call, events))
+        while len(self._series) > SERIES_MAX:
+            self._series.popitem(last=False)
+        if self._series and not self._sweep_planned:
+            self._sweep_planned = True
+            self._call_later(SERIES_IDLE_S, self._sweep)
         return calls
 
     def _next_call(self, event: RecordEvent, at_s: float) -> _Call | None:
@@ -191,11 +202,6 @@ class EventRecorder:
         known[key] = series = _Series(
             event, metadata.namespace or "default", name, at_s, at_s, at_s
         )
-        if len(known) > SERIES_MAX:
-            known.popitem(last=False)
-        if not self._sweep_planned:
-            self._sweep_planned = True
-            self._call_later(SERIES_IDLE_S, self._sweep)
         return series, key, self._creation(event, series), 1
 
     def _creation(

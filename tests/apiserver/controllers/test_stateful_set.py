@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-from stowplan.objects.kinds import PERSISTENT_VOLUME_CLAIM, POD, STATEFUL_SET
+from stowplan.apiserver.controllers.volumes import DEFAULT_CLASS
+from stowplan.objects.kinds import (
+    PERSISTENT_VOLUME,
+    PERSISTENT_VOLUME_CLAIM,
+    POD,
+    STATEFUL_SET,
+    STORAGE_CLASS,
+)
 from tests.apiserver.controllers.world import World, workload
-from tests.apiserver.things import delete, get_pod, names, patch
+from tests.apiserver.things import data, delete, get_pod, names, patch
 
 
 def stateful(replicas: int = 3, **spec: object) -> dict[str, object]:
@@ -109,3 +116,22 @@ def test_numbers_may_start_elsewhere(world: World) -> None:
     world.run(2.0)
 
     assert world.pod_names() == ["db-5", "db-6"]
+
+
+def test_claims_of_the_simulated_class_get_volumes_that_go_with_them(world: World) -> None:
+    world.create(STORAGE_CLASS, DEFAULT_CLASS)
+    claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    templates = [{"metadata": {"name": "data"}, "spec": claim}]
+    world.create(STATEFUL_SET, stateful(1, volumeClaimTemplates=templates))
+    world.run(5.0)
+
+    bound = data(world.store, PERSISTENT_VOLUME_CLAIM, "data-db-0")
+    volume = bound["spec"]["volumeName"]
+    assert bound["status"]["phase"] == "Bound"
+    assert bound["spec"]["storageClassName"] == "standard"
+    assert bound["metadata"]["annotations"]["pv.kubernetes.io/bind-completed"] == "yes"
+    assert names(world.store, PERSISTENT_VOLUME) == [volume]
+
+    delete(world.store, PERSISTENT_VOLUME_CLAIM, "data-db-0")
+    world.run(5.0)
+    assert names(world.store, PERSISTENT_VOLUME) == []

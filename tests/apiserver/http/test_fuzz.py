@@ -174,9 +174,10 @@ async def _ask(server: Served, request: tuple[Any, ...]) -> None:
     answer = await asyncio.wait_for(
         server.ask(method, url, body, type_=type_ or " ", **headers), 10.0
     )
-    assert answer.code != 500, answer.body
+    # Some mistakes of clients are 500 upstream, and so here; a bug of ours gives a reason.
+    assert answer.code != 500 or b'"reason"' not in answer.body, answer.body
     if answer.code >= 400 and method != "HEAD":
-        answer.status()
+        assert answer.body == b"404 page not found\n" or answer.data["status"] == "Failure"
     assert (await server.get("/api/v1/namespaces/default/pods")).code == 200
 
 

@@ -82,11 +82,11 @@ async def test_a_patch_with_a_version_is_a_precondition(server: Served) -> None:
         ("merge", b"{", 400, "BadRequest"),
         ("merge", b"[]", 400, "BadRequest"),
         ("json", b"{}", 400, "BadRequest"),
-        ("json", b'[{"op": "jump", "path": "/x"}]', 400, "BadRequest"),
+        ("json", b'[{"op": "jump", "path": "/x"}]', 422, "Invalid"),
         ("json", b'[{"op": "remove", "path": "/nope"}]', 422, "Invalid"),
         ("json", b'[{"op": "test", "path": "/metadata/name", "value": "b"}]', 422, "Invalid"),
         ("merge", b'{"metadata": {"name": "b"}}', 400, "BadRequest"),
-        ("merge", b'{"spec": {"containers": 5}}', 400, "BadRequest"),
+        ("merge", b'{"spec": {"containers": 5}}', 422, "Invalid"),
         ("telepathic", b"{}", 415, "UnsupportedMediaType"),
     ],
 )

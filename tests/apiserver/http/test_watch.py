@@ -69,6 +69,8 @@ async def test_bookmarks_for_those_who_ask(server: Served) -> None:
         create_pod(server.store, "a")
         server.store.send_bookmarks()
         create_pod(server.store, "b")
+        begun = await asked.next()
+        assert begun["object"]["metadata"]["annotations"] == {"k8s.io/initial-events-end": "true"}
         await asked.story(1)
         mark = await asked.next()
         assert mark == {
@@ -77,6 +79,8 @@ async def test_bookmarks_for_those_who_ask(server: Served) -> None:
                 "kind": "Pod",
                 "apiVersion": "v1",
                 "metadata": {"resourceVersion": str(int(server.store.resource_version) - 1)},
+                "spec": {"containers": None},
+                "status": {},
             },
         }
         assert await other.story(2) == [("ADDED", "a"), ("ADDED", "b")]
@@ -103,10 +107,15 @@ async def test_a_version_from_the_future(server: Served) -> None:
     assert answer.data["details"]["causes"][0]["reason"] == "ResourceVersionTooLarge"
 
 
-async def test_a_version_that_is_none(server: Served) -> None:
-    answer = await server.get(f"{PODS}?watch=1&resourceVersion=abc")
+@pytest.mark.parametrize("query", [f"{PODS}?watch=1&", f"{PODS}/a?"])
+async def test_a_version_that_is_none(server: Served, query: str) -> None:
+    """kube-apiserver takes it for a fault of its own."""
+    create_pod(server.store, "a")
 
-    assert answer.status()[:2] == (400, "BadRequest")
+    answer = await server.get(f"{query}resourceVersion=abc")
+
+    assert answer.code == 500
+    assert answer.data["message"].startswith('resourceVersion: Invalid value: "abc"')
 
 
 async def test_a_watch_that_begins_with_a_list(server: Served) -> None:

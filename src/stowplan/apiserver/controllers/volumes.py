@@ -14,7 +14,7 @@ import msgspec
 
 from stowplan.apiserver.controllers.calls import Calls
 from stowplan.apiserver.controllers.shared import Shared
-from stowplan.objects.api import Create, Patch
+from stowplan.objects.api import Create, Delete, Patch
 from stowplan.objects.base import KubeObject
 from stowplan.objects.kinds import NODE, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, STORAGE_CLASS
 from stowplan.objects.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
@@ -24,6 +24,17 @@ BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
 PROVISIONED_BY = "pv.kubernetes.io/provisioned-by"
 NO_PROVISIONER = "kubernetes.io/no-provisioner"
 ON_FIRST_USE = "WaitForFirstConsumer"
+DEFAULT_CLASS: dict[str, Any] = {
+    "apiVersion": "storage.k8s.io/v1",
+    "kind": "StorageClass",
+    "metadata": {
+        "name": "standard",
+        "annotations": {"storageclass.kubernetes.io/is-default-class": "true"},
+    },
+    "provisioner": "stowplan.io/simulated",
+    "volumeBindingMode": "Immediate",
+}
+"""What `stowplan up` has for claims that name no class."""
 DELAY_S = 0.5
 """Making a volume takes its time: pods that are decided on meanwhile do not find it there."""
 ZONE = "topology.kubernetes.io/zone"
@@ -54,6 +65,14 @@ class VolumeController:
     def _claim_changed(self, old: KubeObject | None, new: KubeObject | None) -> None:
         if new is not None:
             self.queue.add_after(new.key, DELAY_S)
+        elif isinstance(old, PersistentVolumeClaim):
+            self._release(old)
+
+    def _release(self, claim: PersistentVolumeClaim) -> None:
+        """A volume that was made for a claim goes with it."""
+        volume = self._shared.get(PERSISTENT_VOLUME, claim.spec.volume_name)
+        if volume is not None and PROVISIONED_BY in (volume.metadata.annotations or {}):
+            self.calls.send(claim.key, Delete(PERSISTENT_VOLUME, "", volume.name, uid=volume.uid))
 
     def sync(self, key: str) -> None:
         claim = self._shared.get(PERSISTENT_VOLUME_CLAIM, key)

@@ -59,7 +59,7 @@ class Api:
         self._is_ready = is_ready
         self._encoder = Encoder(clock)
         self._reads = Reads(grouped.store, self._encoder)
-        self._mutations = Mutations(grouped, self._encoder, clock)
+        self._mutations = Mutations(grouped, self._encoder, clock, self._authenticator)
         self.held = HeldBytes(clock)
         """What clients make this server keep; `server` counts the answers that it sends."""
         self._requests = 0
@@ -78,7 +78,7 @@ class Api:
                 if isinstance(target, Target) and _is_watch(exchange, target):
                     return await self._watch(exchange, target)
                 answer = await self._answer(exchange, target)
-                if exchange.wanted.is_yaml:
+                if exchange.wanted.is_yaml and answer.headers.get("Content-Type") == JSON:
                     answer = await as_yaml(answer)
         except ApiError as error:
             answer = _refusal(error)
@@ -133,7 +133,7 @@ class Api:
         subresource = target.subresource
         if subresource and subresource not in target.resource.subresources:
             raise no_machine(target) or no_such_resource()
-        if subresource in ("binding", "eviction"):
+        if subresource in ("binding", "eviction", "token"):
             raise method_not_allowed()
         if subresource == "scale":
             item = self._store.read(target.resource.kind, target.namespace, target.name)

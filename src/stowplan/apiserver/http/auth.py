@@ -12,11 +12,16 @@ import csv
 import hashlib
 import hmac
 import ipaddress
-from collections.abc import Mapping
+import secrets
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from stowplan.errors import Forbidden, InputError, Unauthorized
+
+ISSUED_MAX = 10_000
+"""Tokens of service accounts that are remembered, `kubectl create token`."""
 
 _MASTERS = "system:masters"
 _AUTHENTICATED = "system:authenticated"
@@ -34,8 +39,15 @@ ANONYMOUS = User("system:anonymous", groups=("system:unauthenticated",))
 
 
 class Authenticator:
-    def __init__(self, users_by_token: Mapping[str, User] | None = None) -> None:
+    def __init__(
+        self,
+        users_by_token: Mapping[str, User] | None = None,
+        *,
+        now: Callable[[], float] = lambda: 0.0,
+    ) -> None:
         """Without tokens everybody is an administrator."""
+        self._now = now
+        self._issued: OrderedDict[bytes, tuple[User, float]] = OrderedDict()
         self.required = bool(users_by_token)
         self._users = [(_digest(token), user) for token, user in (users_by_token or {}).items()]
 
@@ -50,6 +62,14 @@ class Authenticator:
             raise Unauthorized("Unauthorized")
         return user
 
+    def issue(self, user: User, lifetime_s: float) -> tuple[str, float]:
+        """A new token for somebody, and when it ends; the oldest of too many are forgotten."""
+        token, until_s = secrets.token_urlsafe(32), self._now() + lifetime_s
+        self._issued[_digest(token)] = (user, until_s)
+        while len(self._issued) > ISSUED_MAX:
+            self._issued.popitem(last=False)
+        return token, until_s
+
     def user_of(self, token: str) -> User | None:
         """All tokens are looked at, so that the time says nothing about any of them."""
         digest = _digest(token)
@@ -57,6 +77,10 @@ class Authenticator:
         for known, user in self._users:
             if hmac.compare_digest(known, digest):
                 found = user
+        # A digest tells nothing about the others it is looked up among.
+        user_, until_s = self._issued.get(digest, (None, 0.0))
+        if user_ is not None and until_s >= self._now():
+            found = user_
         return found if token else None
 
 

@@ -14,11 +14,11 @@ from stowplan.apiserver.http.resources import SERVED
 from stowplan.apiserver.http.status import (
     method_not_allowed,
     no_such_resource,
-    not_acceptable,
 )
 from stowplan.apiserver.version import GIT_VERSION, MAJOR, MINOR
 
 _TEXT = {"Content-Type": "text/plain; charset=utf-8"}
+_OPENAPI_PROTOBUF = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 _LIVE = frozenset({"/healthz", "/livez", "/healthz/ping", "/livez/ping"})
 _READY = frozenset({"/readyz", "/readyz/ping"})
 _PATHS = (
@@ -99,8 +99,7 @@ def _aggregated(core: bool, document_version: str) -> Reply:
 
 def _swagger(exchange: Exchange) -> Reply:
     if "proto-openapi" in exchange.request.headers.get("Accept", ""):
-        # kubectl then works without it, which is what it should do.
-        raise not_acceptable("application/json")
+        return Reply(openapi.swagger_protobuf(), 200, {"Content-Type": _OPENAPI_PROTOBUF})
     return reply(openapi.swagger())
 
 

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from stowplan.apiserver import answers
 from stowplan.apiserver.grouping import GroupedStore
 from stowplan.apiserver.http import subresources
+from stowplan.apiserver.http.auth import Authenticator
 from stowplan.apiserver.http.core_events import from_core, to_core
 from stowplan.apiserver.http.encoding import Encoder, Item
 from stowplan.apiserver.http.exchange import Exchange, Reply, reply
@@ -31,12 +32,14 @@ from stowplan.apiserver.http.reading import (
     DELETE_OPTIONS,
     EVICTION,
     SCALE,
+    TOKEN_REQUEST,
     Shape,
     check_patch,
     read_applied,
     read_object,
     shape_of,
 )
+from stowplan.apiserver.http.reviews import issue_token
 from stowplan.apiserver.http.server_side_apply import Applier, apply, check_config
 from stowplan.apiserver.http.status import (
     method_not_allowed,
@@ -51,6 +54,7 @@ from stowplan.clock import Clock
 from stowplan.errors import ApiError, BadRequest, NotFound
 from stowplan.objects.api import Create, Delete, Patch, Update
 from stowplan.objects.base import KubeObject
+from stowplan.objects.kinds import NAMESPACE
 from stowplan.objects.times import format_time
 
 _T = TypeVar("_T")
@@ -89,12 +93,16 @@ _RETURNED_WHEN_DELETED = frozenset(
         "VolumeAttachment",
     }
 )
-_ON_A_MACHINE = frozenset({"attach", "exec", "log", "portforward", "proxy"})
+_ON_A_MACHINE = frozenset({"attach", "ephemeralcontainers", "exec", "log", "portforward", "proxy"})
+_POSTED = {"binding": BINDING, "eviction": EVICTION, "token": TOKEN_REQUEST}
 
 
 class Mutations:
-    def __init__(self, grouped: GroupedStore, encoder: Encoder, clock: Clock) -> None:
+    def __init__(
+        self, grouped: GroupedStore, encoder: Encoder, clock: Clock, authenticator: Authenticator
+    ) -> None:
         self._grouped = grouped
+        self._authenticator = authenticator
         self._store = grouped.store
         self._encoder = encoder
         self._clock = clock
@@ -120,15 +128,25 @@ class Mutations:
         if target.subresource not in target.resource.subresources:
             raise no_such_resource()
         options = write_query(exchange.query, "CreateOptions")
-        shape = BINDING if target.subresource == "binding" else EVICTION
-        if target.subresource not in ("binding", "eviction"):
+        shape = _POSTED.get(target.subresource)
+        if shape is None:
             raise method_not_allowed()
         body, _ = await _read(exchange, shape, options.level)
+        if shape is TOKEN_REQUEST:
+            self._find_account(target)
+            answer = issue_token(body, target.namespace, target.name, self._authenticator)
+            return reply(answer, 201)
         if shape is BINDING:
             return await self._bind(options, target.namespace, target.name, body)
         dry_run = options.dry_run or bool(body.get("deleteOptions", {}).get("dryRun"))
         subresources.evict(self._store, target.namespace, target.name, body, dry_run=dry_run)
         return reply(success(), 201)
+
+    def _find_account(self, target: Target) -> None:
+        """Raise 404 unless it is there; that of a namespace itself always is."""
+        if target.name != "default":
+            self._store.read(target.resource.kind, target.namespace, target.name)
+        self._store.read(NAMESPACE, "", target.namespace)
 
     async def bind(self, exchange: Exchange, namespace: str) -> Reply:
         """A binding that is not said to be of a pod by its path."""
@@ -194,7 +212,7 @@ class Mutations:
             )
         shape = shape_of(target.resource)
         if applies:
-            config = read_applied(body, shape, target.name)
+            config = read_applied(body, shape, target.name, options.level)
             item, code = self._at_once(options, lambda: self._apply(options, target, config))
             return self._show(exchange, target, item, code, dry_run=options.dry_run)
         warnings = check_patch(body, patch_type, shape, options.level)
@@ -415,7 +433,7 @@ def _check_sub(target: Target) -> None:
         raise _no_machine(target)
     if target.subresource not in target.resource.subresources:
         raise no_such_resource()
-    if target.subresource in ("binding", "eviction"):
+    if target.subresource in _POSTED:
         raise method_not_allowed()
 
 

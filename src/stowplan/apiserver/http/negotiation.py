@@ -39,6 +39,8 @@ PATCH_TYPES = {
     "application/apply-patch+yaml": "apply",
 }
 
+# A document in an encoding of its own, which only `documents` gives.
+_OPENAPI = "application/com.github.proto-openapi"
 _ANY = frozenset({"", "*/*", "application/*"})
 _YAML_TYPES = frozenset({YAML, "application/x-yaml", "text/yaml"})
 _DISCOVERY_VERSIONS = frozenset({"v2", "v2beta1"})
@@ -73,6 +75,8 @@ def wanted_by(accept: str) -> Wanted:
         parameters = dict(part.partition("=")[::2] for part in rest)
         if media_type in _YAML_TYPES and "as" not in parameters:
             return Wanted(Shape.OBJECT, True, "v1")
+        if media_type.startswith(_OPENAPI):
+            return _PLAIN
         if media_type != JSON and media_type not in _ANY:
             continue
         shape = _shape(parameters)

@@ -84,6 +84,20 @@ def swagger() -> Data:
     }
 
 
+@cache
+def swagger_protobuf() -> bytes:
+    """The same for kubectl, which asks for it by this encoding alone.
+
+    Without an answer kubectl reports that, and not that a kind is missing.
+    """
+
+    def text(number: int, value: bytes) -> bytes:
+        return bytes([number << 3 | 2, len(value)]) + value
+
+    info = text(1, TITLE.encode()) + text(2, b"unversioned")
+    return text(1, b"2.0") + text(2, info) + text(8, b"") + text(9, b"")
+
+
 def _path_of(resource: Resource) -> str:
     root = f"/apis/{resource.group}" if resource.group else "/api"
     scope = "/namespaces/{namespace}" if resource.kind.namespaced else ""

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from stowplan.apiserver import wire_schema
 from stowplan.apiserver.answers import InvalidObject, internal, invalid
-from stowplan.apiserver.conforming import Malformed, conform, unknown_fields
+from stowplan.apiserver.conforming import Malformed, Twice, conform, unknown_fields
 from stowplan.apiserver.http.resources import Resource
 from stowplan.errors import ApiError, BadRequest
 from stowplan.objects.base import KubeObject
@@ -33,6 +33,7 @@ class Shape(NamedTuple):
 SCALE = Shape("autoscaling/v1", "Scale")
 BINDING = Shape("v1", "Binding")
 EVICTION = Shape("policy/v1", "Eviction")
+TOKEN_REQUEST = Shape("authentication.k8s.io/v1", "TokenRequest")
 DELETE_OPTIONS = Shape("v1", "DeleteOptions")
 _OPTIONS_OF_ANY_GROUP = "DeleteOptions"
 
@@ -93,8 +94,17 @@ def _is_served(api_version: str, kind: str) -> bool:
     return (version == "v1" or old) and wire_schema.message_of(newest, kind) is not None
 
 
-def read_applied(body: Any, shape: Shape, name: str) -> dict[str, Any]:
-    """A configuration to apply: what nobody knows is an error of the server's, as upstream."""
+def read_applied(body: Any, shape: Shape, name: str, level: str) -> dict[str, Any]:
+    """A configuration to apply: what nobody knows is an error of the server's, as upstream.
+
+    It is read as YAML, so of keys that come twice the last one counts, unless that is refused.
+    """
+    body, twice = _once(body)
+    if twice and level == "Strict":
+        raise BadRequest(
+            "error strict decoding YAML: error converting YAML to JSON: yaml: unmarshal errors:\n"
+            f'  key "{twice}" already set in map'
+        )
     try:
         data, noted = read_object(body, shape, "Warn")
     except BadRequest as error:
@@ -108,6 +118,19 @@ def read_applied(body: Any, shape: Shape, name: str) -> dict[str, Any]:
             path = text.removeprefix("unknown field ").strip('"')
             raise _untyped(shape, name, f".{path}: field not declared in schema")
     return data
+
+
+def _once(body: Any) -> tuple[Any, str]:
+    """The body without what was said before in the same place, and a key that was said twice."""
+    if isinstance(body, list):
+        parts = [_once(item) for item in body]
+        return [part for part, _ in parts], next(filter(None, (key for _, key in parts)), "")
+    if not isinstance(body, dict):
+        return body, ""
+    inner = {key: _once(value) for key, value in body.items()}
+    twice = body.earlier[0][0] if isinstance(body, Twice) else ""
+    found = twice or next(filter(None, (key for _, key in inner.values())), "")
+    return {key: value for key, (value, _) in inner.items()}, found
 
 
 def _untyped(shape: Shape, name: str, why: str) -> ApiError:

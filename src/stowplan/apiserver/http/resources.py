@@ -65,6 +65,7 @@ SUBRESOURCE_SHAPES = {
     "scale": SubresourceShape("Scale", "autoscaling", "v1", ("get", "patch", "update")),
     "binding": SubresourceShape("Binding", "", "v1", ("create",)),
     "eviction": SubresourceShape("Eviction", "policy", "v1", ("create",)),
+    "token": SubresourceShape("TokenRequest", "authentication.k8s.io", "v1", ("create",)),
 }
 OBJECT_VERBS = ("get", "patch", "update")
 
@@ -141,6 +142,7 @@ _SUBRESOURCES = {
     "ReplicationController": _SCALED,
     "ResourceClaim": ("status",),
     "Service": ("status",),
+    "ServiceAccount": ("token",),
     "StatefulSet": _SCALED,
     "VolumeAttachment": ("status",),
 }

@@ -8,11 +8,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from stowplan.apiserver.answers import InvalidObject, invalid
 from stowplan.apiserver.http.auth import Authenticator, User
 from stowplan.errors import BadRequest
+from stowplan.objects.base import KubeObject
+from stowplan.objects.kinds import Kind
+from stowplan.objects.times import format_time
 
 Data = dict[str, Any]
 
+TOKEN_LIFETIME_S = 3600
+TOKEN_LIFETIME_MIN_S, TOKEN_LIFETIME_MAX_S = 600, 2**32
+
+_TOKEN_REQUEST = Kind("authentication.k8s.io", "v1", "TokenRequest", "", True, KubeObject)
 _UNAUTHENTICATED = "system:unauthenticated"
 
 
@@ -22,6 +30,29 @@ def review(plural: str, body: Data, user: User, authenticator: Authenticator) ->
     if not isinstance(spec, dict):
         raise BadRequest("spec must be an object")
     return {**body, "status": _ANSWERS[plural](spec, user, authenticator)}
+
+
+def issue_token(body: Data, namespace: str, name: str, authenticator: Authenticator) -> Data:
+    """A token with which a caller is the service account, `kubectl create token`."""
+    spec = body.get("spec") or {}
+    lifetime_s = spec.get("expirationSeconds", TOKEN_LIFETIME_S)
+    if not TOKEN_LIFETIME_MIN_S <= lifetime_s <= TOKEN_LIFETIME_MAX_S:
+        problem = invalid(
+            "spec.expirationSeconds", lifetime_s, "may not specify a duration less than 10 minutes"
+        )
+        raise InvalidObject(_TOKEN_REQUEST, "", [problem])
+    groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}")
+    user = User(
+        f"system:serviceaccount:{namespace}:{name}", groups=(*groups, "system:authenticated")
+    )
+    token, until_s = authenticator.issue(user, lifetime_s)
+    return {
+        **body,
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {"audiences": ["https://kubernetes.default.svc"], **spec}
+        | {"expirationSeconds": lifetime_s},
+        "status": {"token": token, "expirationTimestamp": format_time(until_s)},
+    }
 
 
 def _token_review(spec: Data, user: User, authenticator: Authenticator) -> Data:

@@ -32,6 +32,11 @@ class ResourceClasses:
         self._by_resource: Mapping[str, DeviceClass] = {}
 
     @property
+    def version(self) -> int:
+        """Grows with every change of a class."""
+        return self._objects.version(DeviceClass)
+
+    @property
     def by_resource(self) -> Mapping[str, DeviceClass]:
         version = self._objects.version(DeviceClass)
         if version != self._version:
