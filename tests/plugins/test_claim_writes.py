@@ -21,6 +21,7 @@ from stowplan.plugins.dynamic_resources.claim_writes import (
     WriteFailed,
     bind_claim,
 )
+from stowplan.plugins.dynamic_resources.device_counts import DeviceCounts
 from tests.builders import World, info
 from tests.plugins.device_objects import allocated, claim, claiming, device_class
 
@@ -161,6 +162,13 @@ def test_a_driver_that_fails_or_never_answers_ends_it() -> None:
     late = silent.run()
     assert late.message.startswith("device binding timeout: ")
     assert silent.now_s == 600.0
+    counted = [run.world.objects.derived(DeviceCounts) for run in (failing, silent)]
+    profile, driver = POD.spec.scheduler_name, "gpu.example.com"
+    assert [dict(it.prepared) for it in counted] == [
+        {(profile, driver, "failure"): 1},
+        {(profile, driver, "timeout"): 1},
+    ]
+    assert counted[1].waits == [((profile, driver, "timeout"), 600.0)]
 
 
 def test_unreserving_keeps_the_allocation_and_gives_back_the_reservation() -> None:

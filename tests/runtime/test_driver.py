@@ -32,6 +32,9 @@ KINDS = {
     "CSIDriver",
     "CSIStorageCapacity",
     "VolumeAttachment",
+    "DeviceClass",
+    "ResourceSlice",
+    "ResourceClaim",
 }
 
 

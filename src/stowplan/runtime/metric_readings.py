@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from stowplan._version import KUBERNETES_VERSION, __version__
 from stowplan.config import GATES, FeatureGates, Stage
 from stowplan.core.machine import Machine
+from stowplan.plugins.dynamic_resources.device_counts import DeviceCounts
 from stowplan.runtime.exposition import Family, Labels
 from stowplan.runtime.metric_choice import MetricChoice
 from stowplan.runtime.metric_table import RESULTS
@@ -24,6 +25,7 @@ def read_machine(families: Families, machine: Machine) -> None:
     _read_queue(families, machine)
     _read_cache(families, machine)
     _read_plugins(families, machine)
+    _read_devices(families, machine.objects.derived(DeviceCounts))
     _prime(families, machine)
 
 
@@ -105,6 +107,17 @@ def _read_plugins(families: Families, machine: Machine) -> None:
         answers.set(profile, "hit", value=kept.hits)
         answers.set(profile, "miss", value=kept.misses)
         rows.set(profile, value=kept.rows_asked)
+
+
+def _read_devices(families: Families, counts: DeviceCounts) -> None:
+    creates = (((status,), count) for status, count in counts.creates.items())
+    _copy(families["scheduler_resourceclaim_creates_total"], creates)
+    prepared = families["scheduler_dra_bindingconditions_allocations_total"]
+    _copy(prepared, counts.prepared.items())
+    waits = families["scheduler_dra_bindingconditions_wait_duration_seconds"]
+    for labels, seconds in counts.waits:
+        waits.observe(*labels, value=seconds)
+    counts.waits.clear()
 
 
 def _evaluations(machine: Machine) -> Counter[Labels]:

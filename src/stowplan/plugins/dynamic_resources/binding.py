@@ -31,6 +31,7 @@ from stowplan.plugins.dynamic_resources.claim_writes import (
     unreserve_claim,
     write_mappings,
 )
+from stowplan.plugins.dynamic_resources.device_counts import DeviceCounts
 from stowplan.state.pod_info import PodInfo
 
 CONDITIONS_POLL_S = 5.0
@@ -45,6 +46,7 @@ class ClaimBinding:
         self._handle = handle
         self._claims = claims
         self._timeout_s = timeout_s
+        self._counts = handle.derived(DeviceCounts)
 
     # -- PreBind ----------------------------------------------------------------------------
 
@@ -88,6 +90,8 @@ class ClaimBinding:
     def _create(self, claim: ResourceClaim) -> Generator[Any, Any, ResourceClaim]:
         answer = yield from create_claim(claim)
         self._claims.end(claim)
+        failed = isinstance(answer, ApiError)
+        self._counts.creates["failure" if failed else "success"] += 1
         if isinstance(answer, ApiError):
             raise WriteFailed(f"create claim for extended resources {claim.key}: {answer.message}")
         return answer
@@ -111,8 +115,21 @@ class ClaimBinding:
             return
         note = f"waiting for binding conditions for device on node {node}"
         self._handle.record(pod.pod, "Normal", "BindingConditionsPending", "Scheduling", note)
+        since_s, label = self._handle.now(), "error"
+        try:
+            yield from self._until_ready(waited_for)
+            label = "success"
+        except WriteFailed as problem:
+            text = str(problem)
+            label = "timeout" if "timeout" in text else "failure" if "failed" in text else label
+            raise
+        finally:
+            seconds, claims = self._handle.now() - since_s, list(attempt.written.values())
+            self._counts.waited(claims, pod.pod.spec.scheduler_name, label, seconds)
+
+    def _until_ready(self, claims: list[ResourceClaim]) -> Steps:
         left_s = self._timeout_s
-        while not all(self._is_ready(claim) for claim in waited_for):
+        while not all(self._is_ready(claim) for claim in claims):
             if left_s <= 0:
                 raise WriteFailed("device binding timeout: context deadline exceeded")
             pause_s = min(CONDITIONS_POLL_S, left_s)
