@@ -361,6 +361,11 @@ def condition_types(where: str, value: Any) -> Iterator[Problem]:
         yield from qualified(f"{where}[{n}].Type", condition.get("type", ""))
 
 
+def no_empty_key(where: str, value: Any) -> Iterator[Problem]:
+    if "" in (value or ()):
+        yield invalid(where, "", "field can not be empty.")
+
+
 def qualified_in_any_case(where: str, value: Any) -> Iterator[Problem]:
     yield from qualified(where, value.lower() if value else None)
 
@@ -400,8 +405,8 @@ PLAIN: dict[str, Check] = {
     for it in (
         address, address_or_none, amounts, at_most_all, condition_types, config_keys,
         count_or_percent, finalizers, known_system, label_map, mounted, named_ports, needed,
-        network, no_parents, node_terms, not_negative, not_negative_amounts, one_volume,
-        pod_claim, positive, qualified, qualified_in_any_case, selector, selects_itself,
+        network, no_empty_key, no_parents, node_terms, not_negative, not_negative_amounts,
+        one_volume, pod_claim, positive, qualified, qualified_in_any_case, selector, selects_itself,
         subdomain_if_given, tolerations, value_from,
     )
 } | {"label": label, "subdomain": subdomain, "driver": driver, "variable": variable}  # fmt: skip

@@ -93,6 +93,11 @@ class Grammar:
             yield [self._watch(self._resource()) for _ in range(WATCHES_AT_ONCE)]
             made += WATCHES_AT_ONCE
 
+    def cluster_wide(self) -> list[str]:
+        """The collections whose objects are in no namespace."""
+        plain = (it for it in self._resources if not it.kind.namespaced)
+        return [self._collection(it) for it in plain if it.kind.plural != "namespaces"]
+
     # -- what a request is about ------------------------------------------------------------
 
     def _resource(self) -> Resource:

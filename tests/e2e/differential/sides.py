@@ -131,12 +131,28 @@ def run(ours: Api, theirs: Api, *, seed: int, requests: int) -> Tally:
     for side in sides:
         name = {"metadata": {"name": namespace}}
         side.api.send("POST", "/api/v1/namespaces", {**name, "kind": "Namespace"})
+    grammar = Grammar(seed, namespace)
+    touched: set[str] = set()
     with ThreadPoolExecutor(32) as pool:
-        for calls in Grammar(seed, namespace).calls(requests):
-            _ask(pool, sides, calls, tally)
-    for side in sides:
-        side.api.send("DELETE", f"/api/v1/namespaces/{namespace}")
+        try:
+            for calls in grammar.calls(requests):
+                touched |= {call.subject for call in calls if call.subject}
+                _ask(pool, sides, calls, tally)
+        finally:
+            for side in sides:
+                _tidy(side, grammar, touched)
     return tally
+
+
+def _tidy(side: Side, grammar: Grammar, touched: set[str]) -> None:
+    """Take everything away: others use these clusters too."""
+    for path in grammar.cluster_wide():
+        query = {"labelSelector": f"run={grammar.namespace}"}
+        side.api.send("DELETE", path, query=query)
+    for path in sorted(touched):
+        if f"/namespaces/{grammar.namespace}/" not in path:
+            side.remove(path)
+    side.api.send("DELETE", f"/api/v1/namespaces/{grammar.namespace}")
 
 
 def _ask(
