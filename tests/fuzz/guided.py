@@ -25,7 +25,7 @@ with atheris.instrument_imports(include=["stowplan"]):
     from stowplan.apiserver.store import Store
     from stowplan.clock import VirtualClock
     from stowplan.cluster.decoding import Lines, decode_event, decode_page
-    from stowplan.cluster.http_wire import Answer, WireError
+    from stowplan.cluster.http_wire import HttpResponse, WireError
     from stowplan.cluster.kubeconfig import from_files
     from stowplan.cluster.port import ListOptions
     from stowplan.config import load_config
@@ -106,7 +106,7 @@ def kubeconfigs(data: bytes) -> None:
 def http_answers(data: bytes) -> None:
     """Cut in two anywhere, it must be read as it is in one."""
     cut = data[0] if data else 0
-    whole, halves = Answer(), Answer()
+    whole, halves = HttpResponse(), HttpResponse()
     with refused(WireError):
         expected = whole.feed(data[1:])
         found = halves.feed(data[1 : 1 + cut])

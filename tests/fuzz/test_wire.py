@@ -20,7 +20,7 @@ from stowplan.cluster.decoding import (
     decode_failure,
     decode_page,
 )
-from stowplan.cluster.http_wire import Answer, WireError
+from stowplan.cluster.http_wire import HttpResponse, WireError
 from stowplan.cluster.kubeconfig import Connection, ExecCommand
 from stowplan.core.extender import Extender, ExtenderAnswer, ExtenderFailed
 from stowplan.errors import ApiError, InputError
@@ -97,7 +97,7 @@ def test_no_body_takes_much(bomb: bytes) -> None:
 
 @given(st.lists(st.binary(max_size=60) | broken(HTTP), min_size=1, max_size=6))
 def test_http_answers(pieces: list[bytes]) -> None:
-    answer = Answer()
+    answer = HttpResponse()
     body = b""
     with refused(WireError):
         for piece in pieces:

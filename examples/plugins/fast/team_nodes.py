@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 from stowplan.plugin import (
@@ -36,6 +36,9 @@ class TeamNodes:
 
     def __init__(self, args: Any, handle: Handle) -> None:
         pass
+
+    def signature(self, pod: PodInfo) -> Hashable:
+        return (pod.kind.labels.get(TEAM),)
 
     def filter_node(self, cycle: Cycle, pod: PodInfo, node: NodeInfo) -> Status | None:
         owner = node.labels.get(TEAM)

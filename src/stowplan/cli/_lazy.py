@@ -51,7 +51,7 @@ class LazyGroup(click.Group):
         assert isinstance(command, click.Command), f"{lazy.module}.{lazy.attribute}: no command"
         if not any("--verbose" in option.opts for option in command.params):
             command.params.append(self._verbose_option())
-            refuse_urls(command)
+        refuse_urls(command)
         return command
 
     def resolve_command(

@@ -31,7 +31,7 @@ To have it in every new shell:
 def completion(ctx: click.Context, shell: str) -> None:
     """Print a script that lets a shell complete commands and options with the tab key.
 
-    SHELL is bash, zsh or fish.
+    SHELL is bash, zsh or fish.  Example: `source <(stowplan completion bash)`.
     """
     found = get_completion_class(shell)
     assert found is not None, f"click completes nothing for {shell}"

@@ -320,7 +320,6 @@ class LocalAnswers:
         "_best",
         "_best_at",
         "_best_count",
-        "_best_rows",
         "_follower",
         "_is_passed_shared",
         "_layer",
@@ -345,8 +344,6 @@ class LocalAnswers:
         self._best_at = self._best.data
         self._best_count = 0
         """0: nobody has asked, or the last of the best has gone."""
-        self._best_rows: Rows | None = None
-        """The best, and perhaps some that were so before: none is missing, none there twice."""
         self.best_sum = 0
         """The sum of those that `best` gave."""
 
@@ -411,21 +408,16 @@ class LocalAnswers:
                 self._best &= self.passed
             self._best_at = self._best.data
             self._best_count = int(np.count_nonzero(self._best))
-            self._best_rows = None
         return self._best
 
     def one_of_the_best(self, chance: Callable[[], float]) -> int:
-        """A row of `best`, each as likely as any other: drawn until it is one of them.
+        """A row of `best`, each as likely as any other.
 
-        At least half of those it is drawn from are; when fewer, they are looked for anew.
+        One draw, and by the set alone: with the same chance, whoever kept more or less before (a
+        fork, a reload) takes the same node.
         """
-        rows = self._best_rows
-        if rows is None or 2 * self._best_count < len(rows):
-            rows = self._best_rows = rows_of(self.best())
-        while True:
-            row = rows.item(int(chance() * len(rows)))
-            if self._best_at[row]:
-                return row
+        rows = self.best().nonzero()[0]
+        return rows.item(int(chance() * len(rows)))
 
     def refresh(
         self, cycle: Cycle, pod: PodInfo, table: NodeTable, recorder: Recorder | None = None
@@ -460,7 +452,6 @@ class LocalAnswers:
             self._best_at[row] = is_best
             if is_best:
                 self._best_count += 1
-                self._best_rows = None
             else:
                 self._best_count -= 1
 
