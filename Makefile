@@ -9,7 +9,7 @@ WORKERS ?= auto
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check audit format e2e simulate load soak bench bench-check clean distclean
+.PHONY: help setup demo test check audit format e2e simulate load mutants soak bench bench-check clean distclean
 
 help: ## list the verbs
 	@echo "usage: make VERB"
@@ -47,6 +47,9 @@ simulate: setup ## run simulations; SEEDS=1000 runs that many, SEED=7 shows one 
 load: setup ## hundreds of clients on one API server, half of them slow or hostile, for a minute
 	@$(BIN)/python -m tests.load $(ARGS)
 
+mutants: setup ## plant 200 small bugs, drawn from a seed, and count those the tests notice
+	@$(BIN)/python -m tests.mutants --workers $(or $(filter-out auto,$(WORKERS)),2) --seed $(or $(SEED),1) $(ARGS)
+
 soak: setup ## half an hour of churn: does the memory stay flat?
 	@$(BIN)/python -m tests.load.soak $(ARGS)
 
@@ -57,7 +60,7 @@ bench-check: setup ## has it become slower? compares ratios, not times, in under
 	@$(BIN)/python -m tests.bench.check_ratios $(ARGS)
 
 clean: ## remove caches and build results
-	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .mutants
 	find src tests -type d -name __pycache__ -prune -exec rm -rf {} +
 
 distclean: clean ## remove .venv as well

@@ -13,6 +13,7 @@ from stowplan.framework.handle import Handle
 from stowplan.objects.base import KubeObject
 from stowplan.objects.node import Node
 from stowplan.objects.pod import Pod
+from stowplan.objects.pod_groups import PodGroup
 from stowplan.state.cache import Cache
 from stowplan.state.node_table import NodeTable
 from stowplan.state.object_index import ObjectIndex
@@ -27,6 +28,7 @@ def pod(
     namespace: str = "default",
     labels: dict[str, str] | None = None,
     node: str = "",
+    group: str = "",
     cpu: Any = None,
     memory: Any = None,
     requests: dict[str, Any] | None = None,
@@ -57,6 +59,7 @@ def pod(
             "containers": [container],
             "schedulerName": "default-scheduler",
             **({"nodeName": node} if node else {}),
+            **({"schedulingGroup": {"podGroupName": group}} if group else {}),
             **(spec or {}),
         },
         "status": {"phase": "Pending", **(status or {})},
@@ -95,6 +98,34 @@ def node(
     return msgspec.convert(data, Node)
 
 
+def pod_group(
+    name: str,
+    *,
+    namespace: str = "default",
+    min_count: int = 0,
+    topology: str = "",
+    priority: int | None = None,
+    whole: bool = False,
+    spec: dict[str, Any] | None = None,
+    status: dict[str, Any] | None = None,
+) -> PodGroup:
+    """A gang, or a basic group with a `min_count` of 0."""
+    data = {
+        "apiVersion": "scheduling.k8s.io/v1alpha2",
+        "kind": "PodGroup",
+        "metadata": {"name": name, "namespace": namespace, "uid": f"uid-{name}"},
+        "spec": {
+            "schedulingPolicy": {"gang": {"minCount": min_count}} if min_count else {"basic": {}},
+            **({"schedulingConstraints": {"topology": [{"key": topology}]}} if topology else {}),
+            "disruptionMode": "PodGroup" if whole else "Pod",
+            **({} if priority is None else {"priority": priority}),
+            **(spec or {}),
+        },
+        "status": status or {},
+    }
+    return msgspec.convert(data, PodGroup)
+
+
 class World:
     """A cache, its node table and a handle, filled with the given objects."""
 
@@ -117,7 +148,7 @@ class World:
         return self
 
     def cycle(self) -> Cycle:
-        return Cycle(self.handle)
+        return Cycle(self.handle, self.handle.nodes)
 
     def row(self, name: str) -> int:
         return self.table.row_of[name]

@@ -18,6 +18,7 @@ from stowplan.core.decision import Decision
 from stowplan.core.explanation import Explainer, score_alone
 from stowplan.core.profiles import Registry, build_frameworks
 from stowplan.core.schedule_one import Attempt, schedule_one
+from stowplan.errors import NotFound
 from stowplan.framework.handle import Handle
 from stowplan.framework.runtime import Framework
 from stowplan.objects.base import KubeObject
@@ -25,7 +26,7 @@ from stowplan.objects.node import Node
 from stowplan.objects.pod import ENDED_PHASES, Pod
 from stowplan.objects.times import parse_time
 from stowplan.plugins import IN_TREE
-from stowplan.queue import Nominator
+from stowplan.queue.nominator import Nominator
 from stowplan.state.cache import Cache
 from stowplan.state.node_table import NodeTable
 from stowplan.state.object_index import ObjectIndex
@@ -63,7 +64,6 @@ class Deciding:
         self.config = config or load_config(None)
         self.frameworks = build_frameworks(self.config, handle, registry=registry)
         self.algorithm = Algorithm(
-            percentage_of_nodes_to_score=self.config.percentage_of_nodes_to_score,
             tie_break=tie_break,
             explain=Explainer().explain if detail else score_alone,
         )
@@ -106,8 +106,10 @@ class Deciding:
     def attempt(self, framework: Framework, pod: PodInfo) -> Attempt:
         steps = schedule_one(framework, self.cache, self.algorithm, pod)
         try:
+            asked = next(steps)
             while True:
-                raise AssertionError(f"nobody is here to ask: {next(steps)}")
+                # Nobody is here to ask.
+                asked = steps.send(NotFound(f"{asked}"))
         except StopIteration as stop:
             attempt: Attempt = stop.value
         if attempt.assumed is not None:

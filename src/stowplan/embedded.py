@@ -33,7 +33,7 @@ from stowplan.core.machine import Machine
 from stowplan.core.profiles import Registry
 from stowplan.errors import AlreadyExists, ApiError
 from stowplan.framework.timing import Recorder
-from stowplan.objects.api import Create
+from stowplan.objects.api import Create, Patch
 from stowplan.objects.kinds import NODE, STORAGE_CLASS
 from stowplan.objects.times import format_time
 from stowplan.plugins import IN_TREE
@@ -184,7 +184,11 @@ class EmbeddedCluster:
         self._stopped = False
         if parts.controllers:
             self.controllers = Controllers(
-                self._port, clock=clock, call_later=call_later, random=random
+                self._port,
+                clock=clock,
+                call_later=call_later,
+                random=random,
+                gates=store.gates,
             )
         if parts.kubelet:
             self.kubelet = Kubelet(
@@ -195,18 +199,25 @@ class EmbeddedCluster:
                 detailed=parts.detailed,
             )
 
-    def add_nodes(self, count: int | None) -> None:
-        """See that node-1 to node-`count` are there; None: a few, if there are none at all."""
+    def add_nodes(self, count: int | None, gpus: int = 0) -> None:
+        """See that node-1 to node-`count` are there, with so many simulated GPUs each.
+
+        None: a few, if there are none at all.
+        """
         if count is None:
             nodes, _ = self.store.select(NODE, ListOptions())
             count = 0 if nodes else NODES_DEFAULT
         now = format_time(self._clock.now())
         with self.store.batch():
             for number in range(1, count + 1):
+                node = simulated_node(number, now, gpus=gpus)
                 try:
-                    self.store.execute(Create(NODE, "", simulated_node(number, now)))
+                    self.store.execute(Create(NODE, "", node))
                 except AlreadyExists:
-                    continue
+                    if gpus:
+                        meta = node["metadata"]
+                        body = {"metadata": {"annotations": meta["annotations"]}}
+                        self.store.execute(Patch(NODE, "", meta["name"], body, "merge"))
 
     def furnish(self, nodes: Sequence[dict[str, Any]]) -> None:
         """See that these nodes are there, and a default StorageClass if anybody makes volumes."""

@@ -104,6 +104,7 @@ mixtures = st.lists(st.sampled_from([*ODDITIES.values(), new_event("first")]), m
 BINDINGS = [
     *(Bind("default", name, "", "n") for name in ("web", "data", "tried", "zoned")),
     Bind("default", "web", "another-uid", "n"),
+    Bind("default", "web", "", "n", {"example.com/gpus": "0,1"}),
     Bind("default", "web", "", ""),
     Bind("default", "zoned", "", "unknown-node"),
     Bind("default", "gated", "", "n"),

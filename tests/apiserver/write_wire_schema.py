@@ -23,12 +23,15 @@ PACKAGES = {
     "storage": "storage/v1",
     "policy": "policy/v1",
     "scheduling": "scheduling/v1",
+    "schedulingalpha2": "scheduling/v1alpha2",
     "node": "node/v1",
     "coordination": "coordination/v1",
     "events": "events/v1",
     "discovery": "discovery/v1",
     "rbac": "rbac/v1",
     "resource": "resource/v1",
+    "resourcebeta1": "resource/v1beta1",
+    "resourcebeta2": "resource/v1beta2",
     "authentication": "authentication/v1",
     "authorization": "authorization/v1",
     "autoscaling": "autoscaling/v1",
@@ -71,6 +74,8 @@ ROOTS = [
     "policy.PodDisruptionBudget",
     "policy.Eviction",
     "scheduling.PriorityClass",
+    "schedulingalpha2.PodGroup",
+    "schedulingalpha2.Workload",
     "node.RuntimeClass",
     "coordination.Lease",
     "events.Event",
@@ -83,6 +88,11 @@ ROOTS = [
     "resource.ResourceClaimTemplate",
     "resource.ResourceSlice",
     "resource.DeviceClass",
+    *(
+        f"resourcebeta{version}.{kind}"
+        for version in (1, 2)
+        for kind in ("ResourceClaim", "ResourceClaimTemplate", "ResourceSlice", "DeviceClass")
+    ),
     "authentication.TokenReview",
     "authentication.SelfSubjectReview",
     "authorization.SubjectAccessReview",
@@ -111,6 +121,8 @@ def main(api: Path, machinery: Path) -> None:
         for name, body in _MESSAGE.findall((folder / "generated.proto").read_text()):
             key = f"{package}.{name}"
             messages[key], uses[key] = _fields(package, body, go.get(name, {}))
+    for older in ("resourcebeta1", "resourcebeta2"):
+        _leave_out_same(messages, uses, older, "resource")
     wanted, seen = list(ROOTS), set()
     while wanted:
         key = wanted.pop()
@@ -119,6 +131,41 @@ def main(api: Path, machinery: Path) -> None:
             wanted += uses[key]
     for key in sorted(seen):
         print(key, *messages[key])
+
+
+def _leave_out_same(
+    messages: dict[str, list[str]], uses: dict[str, list[str]], older: str, newest: str
+) -> None:
+    """Of an older version, keep the messages that differ, or that hold one that does."""
+
+    def as_newest(fields: list[str]) -> list[str]:
+        return [it.replace(f":{older}.", f":{newest}.") for it in fields]
+
+    names = {key.partition(".")[2] for key in messages if key.startswith(f"{older}.")}
+    differing = {
+        name
+        for name in names
+        if as_newest(messages[f"{older}.{name}"]) != messages.get(f"{newest}.{name}")
+    }
+    while more := {
+        name
+        for name in names - differing
+        if {it.partition(".")[2] for it in uses[f"{older}.{name}"]} & differing
+    }:
+        differing |= more
+    for name in names:
+        key = f"{older}.{name}"
+        if name not in differing:
+            del messages[key], uses[key]
+            continue
+        same = {f"{older}.{it}": f"{newest}.{it}" for it in names - differing}
+        uses[key] = [same.get(it, it) for it in uses[key]]
+        messages[key] = [_renamed(it, same) for it in messages[key]]
+
+
+def _renamed(field: str, names: dict[str, str]) -> str:
+    head, colon, type_ = field.partition(":")
+    return f"{head}{colon}{names.get(type_, type_)}"
 
 
 def _go_fields(folder: Path) -> dict[str, dict[int, tuple[bool, str]]]:

@@ -27,6 +27,7 @@ SIZES = {
     "SchedulingBasic": {"init_pods": 100, "pods": 300},
     "SchedulingAnySize": {"init_pods": 100, "pods": 300},
     "SchedulingCSIPVs": {"init_pods": 100, "pods": 300},
+    "DeviceClaims": {"init_pods": 100, "pods": 300},
     "PreemptionBasic": {"init_pods": 4 * NODES, "pods": NODES},
 }
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from stowplan.bench.histograms import quantile, summary
+from stowplan.bench.histograms import summary
 from stowplan.bench.measure import Throughput, percentile
-from stowplan.runtime.exposition import Histogram
+from stowplan.framework.histogram import Histogram
 from tests.bench.playing import play, written
 
 
@@ -66,9 +66,9 @@ def test_quantiles_are_interpolated_within_buckets() -> None:
     for value in (0.5, 0.5, 1.5, 1.5, 3.0, 3.0, 3.0, 3.0):
         histogram.observe(value)
 
-    assert quantile(histogram, 0.25) == 1.0
-    assert quantile(histogram, 0.5) == 2.0
-    assert quantile(histogram, 0.75) == 3.0
+    assert histogram.quantile(0.25) == 1.0
+    assert histogram.quantile(0.5) == 2.0
+    assert histogram.quantile(0.75) == 3.0
     found = summary(histogram)
     assert found["count"] == 8
     assert found["average_ms"] == 2000.0

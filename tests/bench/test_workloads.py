@@ -7,15 +7,20 @@ from collections.abc import Callable
 
 import pytest
 
-from stowplan.bench.catalogue import choose, shipped
+from stowplan.bench.catalogue import choose, resized, shipped
 from stowplan.bench.goals import GOALS
 from stowplan.bench.language import Workload
-from stowplan.objects.kinds import PERSISTENT_VOLUME
+from stowplan.objects.devices import ResourceClaim
+from stowplan.objects.kinds import PERSISTENT_VOLUME, RESOURCE_CLAIM
 from stowplan.objects.quantity import parse_quantity
 from tests.bench.playing import Played, play
 
 INTEGRATION = "integration-test"
-SMALL = [workload for workload in shipped() if INTEGRATION in workload.labels]
+SMALL = [
+    workload
+    for workload in shipped()
+    if INTEGRATION in workload.labels and "performance" not in workload.labels
+]
 EVENT_CASES = (
     "EventHandlingPodDelete",
     "EventHandlingPodUpdate",
@@ -26,11 +31,13 @@ EVENT_CASES = (
 ZONE = "topology.kubernetes.io/zone"
 
 
-def test_the_catalogue_is_complete_but_for_devices() -> None:
-    """50 cases upstream; 14 are about devices, which Stowplan does not allocate."""
-    ours = {"SchedulingAnySize", "SchedulingLarge"}
+def test_the_catalogue_is_complete() -> None:
+    """50 cases upstream, of which 14 are about devices, and 242 workloads."""
+    ours = {"SchedulingAnySize", "SchedulingLarge", "DeviceClaims"}
+    theirs = [workload for workload in shipped() if workload.case not in ours]
 
-    assert len({workload.case for workload in shipped()} - ours) == 50 - 14
+    assert len({workload.case for workload in theirs}) == 50
+    assert len(theirs) == 242
 
 
 def test_every_goal_has_its_workload() -> None:
@@ -47,6 +54,7 @@ def test_small_workload(workload: Workload) -> None:
         assert played.result["pods"] == workload.params["measurePods"]
     assert played.result["inflight_events"] == 0
     assert_no_node_is_overcommitted(played)
+    assert_no_device_is_given_twice(played)
     if workload.case in CHECKS:
         CHECKS[workload.case](played, workload)
 
@@ -67,6 +75,27 @@ def assert_no_node_is_overcommitted(played: Played) -> None:
         allocatable = nodes[name].status.allocatable or {}
         if resource in allocatable:
             assert amount <= parse_quantity(str(allocatable[resource])), (name, resource)
+
+
+def assert_no_device_is_given_twice(played: Played) -> None:
+    given = [
+        (it.driver, it.pool, it.device)
+        for claim in played.all(RESOURCE_CLAIM)
+        if isinstance(claim, ResourceClaim) and claim.status.allocation is not None
+        for it in claim.status.allocation.devices.results or ()
+        if it.share_id is None
+    ]
+    assert len(set(given)) == len(given)
+
+
+def test_every_pod_with_a_claim_gets_a_device_of_its_own() -> None:
+    (workload,) = choose(["DeviceClaims/500Nodes_8Devices_1000Pods"], shipped())
+    played = play(resized(workload, nodes=4, pods=20, init_pods=12))
+
+    assert played.result["pods"] == 20
+    assert sum(played.placed().values()) == 32
+    assert "" not in played.placed()
+    assert_no_device_is_given_twice(played)
 
 
 # -- case by case ---------------------------------------------------------------------------

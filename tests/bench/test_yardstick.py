@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 
-from stowplan.bench.yardstick import PODS_KEPT, Yardstick, place_every_row, place_kept
+from stowplan.bench.yardstick import PODS_KEPT, Yardstick, _Nodes, place_every_row
+
+
+def place_kept(node_count: int, pod_count: int) -> list[int]:
+    nodes = _Nodes(node_count)
+    nodes.compute()
+    rows = []
+    for _ in range(pod_count):
+        rows.append(nodes.place())
+        nodes.compute_one(rows[-1])
+    return rows
 
 
 def test_kept_scores_place_pods_where_computed_ones_do() -> None:

@@ -78,6 +78,7 @@ default/checkout evicts 1 pod from node-a first:
   preemption: 2 Preemption is not helpful for scheduling.
 
 8 pods: 2 placed, evicting 1 pod; 5 without a node; 1 gated
+Ties between nodes were broken by chance; `--seed N` repeats a run.
 """
 
 
@@ -269,15 +270,6 @@ def test_extenders_are_not_called(run: Any) -> None:
     assert json.loads(result.stdout)["decisions"]
 
 
-def test_plugins_that_are_not_there(run: Any) -> None:
-    gang = "profiles: [{plugins: {multiPoint: {enabled: [{name: GangScheduling}]}}}]\n"
-    Path("config").write_text(CONFIG + gang)
-
-    result = run("-f", ".", "--config", "config")
-
-    assert result.stderr == "note: left out, because Stowplan does not have them: GangScheduling\n"
-
-
 # -- wrong input -----------------------------------------------------------------------------
 
 
@@ -369,6 +361,30 @@ def test_wrong_input_is_refused_and_nothing_decided(
     assert result.stdout == ""
     assert result.stderr.startswith(f"error: {message}")
     assert "Traceback" not in result.stderr
+
+
+@pytest.mark.parametrize("verbose", [False, True])
+def test_a_plugin_that_fails_says_where_and_with_verbose_how(run: Any, verbose: bool) -> None:
+    Path("fragile.py").write_text(
+        "class Fragile:\n    name = 'Fragile'\n    def __init__(self, args, handle): ...\n"
+        "    def filter_node(self, cycle, pod, node):\n        return {}[pod.key]\n"
+    )
+    config = "profiles: [{plugins: {filter: {enabled: [{name: Fragile}]}}}]\n"
+    Path("config.yaml").write_text(CONFIG + config)
+    node = (
+        "{apiVersion: v1, kind: Node, metadata: {name: node-1}, status: {allocatable: {pods: 9}}}"
+    )
+    pod = "{apiVersion: v1, kind: Pod, metadata: {name: web}, spec: {containers: [{name: c}]}}"
+    Path("objects.yaml").write_text(f"{node}\n---\n{pod}\n")
+    flags = ["-f", "objects.yaml", "--config", "config.yaml", "--plugin-path", "fragile.py"]
+
+    result = run(*flags, *(["--verbose"] if verbose else []))
+
+    place = Path("fragile.py").resolve()
+    assert (
+        f"running \"Fragile\" filter plugin: KeyError: 'default/web' ({place}:5)" in result.stdout
+    )
+    assert ("Traceback" in result.stderr) == verbose
 
 
 def test_a_misspelled_plugin(run: Any) -> None:

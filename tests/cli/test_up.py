@@ -37,7 +37,7 @@ from stowplan.cluster.port import ListOptions
 from stowplan.config import load_config
 from stowplan.embedded import EmbeddedCluster, Parts, Scheduling
 from stowplan.errors import InputError
-from stowplan.objects.kinds import DEPLOYMENT, NODE, POD
+from stowplan.objects.kinds import DEPLOYMENT, NODE, POD, RESOURCE_SLICE
 from tests.apiserver.things import START_S, create, create_pod, data, get_pod, names, pod_data
 
 STOWPLAN = Path(sys.executable).parent / "stowplan"
@@ -124,6 +124,14 @@ def test_a_configuration_that_names_what_is_not_there(tmp_path: Path) -> None:
 @pytest.mark.parametrize("flag", ["--bare", "--no-scheduler"])
 def test_a_configuration_without_a_scheduler(flag: str, tmp_path: Path) -> None:
     assert f"which {flag} leaves out" in refused("--config", tmp_path / "x", flag)[0]
+
+
+def test_gates_that_do_not_go_together() -> None:
+    lines = refused("--feature-gates", "GangScheduling=true")
+    assert lines[0] == (
+        "error: --feature-gates: GangScheduling is enabled, but depends on features that are "
+        "disabled: [GenericWorkload]"
+    )
 
 
 def test_data_that_is_no_folder(tmp_path: Path) -> None:
@@ -458,6 +466,27 @@ def test_nodes_of_a_file_are_as_it_says(local: Local, tmp_path: Path) -> None:
     assert "topology.kubernetes.io/zone" not in big["metadata"]["labels"]
     assert big["spec"]["taints"] == [{"key": "gpu", "effect": "NoSchedule"}]
     assert data(local.cluster.store, NODE, "small")["status"]["capacity"]["cpu"] == "8"
+
+
+def test_gpus_are_published_with_the_nodes(local: Local, tmp_path: Path) -> None:
+    path = tmp_path / "nodes.yaml"
+    path.write_text('metadata: {name: own, annotations: {stowplan/gpus: "3"}}')
+    local.cluster.furnish(read_nodes(path))
+    # Nodes that were there without get theirs too.
+    local.cluster.add_nodes(3, gpus=2)
+    local.clock.advance(1.0)
+
+    store = local.cluster.store
+    counts = {
+        name: len(data(store, RESOURCE_SLICE, name)["spec"]["devices"])
+        for name in names(store, RESOURCE_SLICE)
+    }
+    driver = "gpu.stowplan.dev"
+    assert counts == {f"own-{driver}": 3, **{f"node-{n}-{driver}": 2 for n in (1, 2, 3)}}
+
+
+def test_gpus_need_somebody_who_publishes_them() -> None:
+    assert "--gpus" in " ".join(refused("--gpus", "2", "--bare"))
 
 
 @pytest.mark.parametrize("text", ["kind: Node", "{kind: Pod, metadata: {name: p}}", "5"])

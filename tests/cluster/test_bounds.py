@@ -107,3 +107,16 @@ async def test_a_token_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     path.write_text("token\n")
     await found.renew()
     assert found.current() == {"Authorization": "Bearer token"}
+
+
+@pytest.mark.timeout(30)
+def test_a_watch_event_costs_what_its_bytes_cost_however_many_pieces_it_comes_in() -> None:
+    """Joined anew for each piece, these would be some hundred gigabytes to copy."""
+    lines, piece = decoding.Lines(), b"x" * 100
+    count = decoding.LINE_BYTES_MAX // len(piece)
+
+    assert not any(lines.feed(piece) for _ in range(count))
+    (line,) = lines.feed(b"\nrest")
+
+    assert len(line) == count * len(piece)
+    assert lines.feed(b"\n") == [b"rest"]

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
+import msgspec
 import pytest
 
 from stowplan.cluster.client import CALLS_MAX, THROTTLED_TRIES, KubernetesClient
@@ -32,7 +33,7 @@ from stowplan.objects.api import Bind, Create, Delete, Get, Patch, Update
 from stowplan.objects.base import ObjectMeta
 from stowplan.objects.changes import Added, Change, Deleted, Updated
 from stowplan.objects.coordination import Event
-from stowplan.objects.kinds import EVENT, LEASE, NODE, PERSISTENT_VOLUME, POD
+from stowplan.objects.kinds import EVENT, LEASE, NODE, PERSISTENT_VOLUME, POD, RESOURCE_CLAIM
 from stowplan.objects.pod import Pod
 from tests.cluster.loopback import (
     LAST_CHUNK,
@@ -52,6 +53,11 @@ from tests.cluster.loopback import (
 )
 
 BIND = Bind("default", "web-1", "uid-1", "node-a")
+
+
+def binds(count: int) -> list[Bind]:
+    """Of different pods: writes to one wait for each other."""
+    return [Bind("default", f"web-{n}", f"uid-{n}", "node-a") for n in range(count)]
 
 
 # -- what is sent -----------------------------------------------------------------------------
@@ -288,7 +294,7 @@ async def test_burst_and_qps_hold_calls_back() -> None:
     async with loopback(answers({}, 201)) as server:
         settings = {"qps": 2.0, "burst": 3, "on_sent": lambda *told: held.append(told[3])}
         async with client_of(server, timers, **settings) as client:
-            asked = [asyncio.create_task(answer_to(client, BIND)) for _ in range(5)]
+            asked = [asyncio.create_task(answer_to(client, bind)) for bind in binds(5)]
             await asyncio.gather(*asked[:3])
             assert len(server.seen) == 3
             timers.clock.advance(0.5)
@@ -323,8 +329,8 @@ async def test_there_are_so_many_connections_and_no_more() -> None:
     count = 3 * CALLS_MAX
     async with talk(silence) as (server, client):
         heard: list[Any] = []
-        for _ in range(count):
-            call_one(client, BIND, heard.append)
+        for bind in binds(count):
+            call_one(client, bind, heard.append)
         await server.has_seen(CALLS_MAX)
         assert (server.connections, heard) == (CALLS_MAX, [])
 
@@ -334,8 +340,8 @@ async def test_an_aborted_client_sends_nothing_and_tells_nobody() -> None:
     script = [*[silence] * CALLS_MAX, answers({}, 201)]
     async with talk(*script) as (server, client), client_of(server) as somebody_else:
         heard: list[Any] = []
-        for _ in range(CALLS_MAX + 1):
-            call_one(client, BIND, heard.append)
+        for bind in binds(CALLS_MAX + 1):
+            call_one(client, bind, heard.append)
         await server.has_seen(CALLS_MAX)
         client.abort()
         call_one(client, BIND, heard.append)
@@ -370,7 +376,7 @@ async def test_a_call_that_waited_too_long_is_not_sent_if_it_may_not_be_any_more
         await answers({}, 201)(seen, writer)
 
     async with talk(later, may_call=lambda: allowed) as (server, client):
-        asked = [asyncio.create_task(answer_to(client, BIND)) for _ in range(CALLS_MAX + 5)]
+        asked = [asyncio.create_task(answer_to(client, it)) for it in binds(CALLS_MAX + 5)]
         await server.has_seen(CALLS_MAX)
         allowed = False
         go_on.set()
@@ -389,8 +395,8 @@ async def test_calls_that_time_out_leave_room_for_others() -> None:
     timers = Timers()
     async with talk(*[silence] * CALLS_MAX, answers({}, 201), timers=timers) as (server, client):
         heard: list[Any] = []
-        for _ in range(CALLS_MAX):
-            call_one(client, BIND, heard.append)
+        for bind in binds(CALLS_MAX):
+            call_one(client, bind, heard.append)
         await server.has_seen(CALLS_MAX)
         timers.clock.advance(30.0)
         assert [type(error) for error in heard] == [Unavailable] * CALLS_MAX
@@ -645,3 +651,41 @@ async def test_health_is_plain_text() -> None:
         assert await client.text("/readyz") == "ok"
         with pytest.raises(ApiError, match="etcd failed"):
             await client.text("/readyz")
+
+
+# -- order ------------------------------------------------------------------------------------
+
+
+async def test_writes_to_one_object_arrive_in_the_order_in_which_they_were_sent() -> None:
+    """A pod must not be told why it failed after it was bound: connections overtake each other."""
+    told = Patch(POD, "default", BIND.name, {"status": {"reason": "failed"}}, "merge", "status")
+    async with talk(answers({}, 200), answers({}, 201)) as (server, client):
+        answered: list[str] = []
+        done = asyncio.Event()
+
+        def note(word: str) -> None:
+            answered.append(word)
+            if len(answered) == 2:
+                done.set()
+
+        call_one(client, told, lambda _: note("told"))
+        call_one(client, BIND, lambda _: note("bound"))
+        await done.wait()
+        assert [it.method for it in server.seen] == ["PATCH", "POST"]
+    assert answered == ["told", "bound"]
+
+
+async def test_what_is_appended_to_an_object_leaves_the_rest_as_it_is_stored() -> None:
+    """An API server without protobuf is sent the JSON it has, with more in its lists."""
+    stored = {"metadata": {"name": "c", "finalizers": ["a"]}, "spec": {"z": {"b": None, "a": 1}}}
+    body = {"metadata": {"resourceVersion": "7", "finalizers": ["mine"]}}
+    patch = Patch(RESOURCE_CLAIM, "default", "c", body, "append")
+    async with talk(answers(stored, 200), answers({}, 200)) as (server, client):
+        await answer_to(client, patch)
+        read, put = server.seen
+    assert (read.method, put.method) == ("GET", "PUT")
+    assert msgspec.json.decode(put.body) == {
+        "metadata": {"name": "c", "finalizers": ["a", "mine"], "resourceVersion": "7"},
+        "spec": {"z": {"b": None, "a": 1}},
+    }
+    assert list(msgspec.json.decode(put.body)["spec"]["z"]) == ["b", "a"]

@@ -35,6 +35,18 @@ def test_a_burst_of_zero_still_lets_calls_through() -> None:
     assert RateLimiter(VirtualClock(), qps=1.0, burst=0).delay_s() == 0.0
 
 
+def test_a_clock_that_is_set_back_costs_nobody_a_turn() -> None:
+    clock = VirtualClock(now_s=3600.0)
+    limiter = RateLimiter(clock, qps=10.0, burst=3)
+    assert limiter.delay_s() == 0.0
+
+    clock.now_s = 0.0
+
+    assert [limiter.delay_s() for _ in range(3)] == [0.0, 0.0, 0.1]
+    clock.advance(0.2)
+    assert limiter.delay_s() == 0.0, "and time counts from where it was set to"
+
+
 @given(
     st.floats(0.5, 100.0),
     st.integers(1, 20),

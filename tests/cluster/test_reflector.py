@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from random import Random
 
 import pytest
 
 from stowplan.apiserver.store import Store
 from stowplan.clock import VirtualClock
-from stowplan.cluster.port import WatchEvent
+from stowplan.cluster.port import ListOptions, ListResult, WatchEvent
 from stowplan.cluster.reflector import DELAY_MAX_S, DELAY_MIN_S, Backoff, Reflector
 from stowplan.errors import ApiError, BadRequest, Gone, Timeout, TooManyRequests, Unavailable
 from stowplan.objects.base import KubeObject
-from stowplan.objects.kinds import POD
+from stowplan.objects.kinds import POD, Kind
 from tests.apiserver.things import bind, create_node, create_pod
 from tests.cluster.worlds import UnreliableCluster
 
@@ -215,6 +215,103 @@ def test_an_answer_that_comes_too_late_is_dropped(world: World) -> None:
 
     assert world.notes.events == [("ADDED", "a")]
     assert world.cluster.list_count == 1
+
+
+class LateCluster(UnreliableCluster):
+    """Lists are answered when the test says so."""
+
+    def __init__(self, store: Store) -> None:
+        super().__init__(store)
+        self.asked: list[Callable[[ListResult | ApiError], None]] = []
+
+    def list(
+        self, kind: Kind, options: ListOptions, done: Callable[[ListResult | ApiError], None]
+    ) -> None:
+        self.list_count += 1
+        self.asked.append(done)
+
+
+def test_a_list_that_comes_after_the_end_is_dropped(world: World) -> None:
+    late = LateCluster(world.store)
+    world.reflector._cluster = late
+    world.reflector.start()
+    world.reflector.stop()
+
+    late.asked[0](ListResult([create_pod(world.store, "a")], "5"))
+    late.asked[0](Unavailable("down"))
+    world.clock.run()
+
+    assert (world.notes.lists, late.list_count, late.watch_count) == ([], 1, 0)
+
+
+def test_whoever_knows_everything_up_to_a_version_goes_on_from_there(world: World) -> None:
+    create_pod(world.store, "known")
+    version = world.store.resource_version
+    create_pod(world.store, "a")
+
+    world.reflector.resume(version)
+    world.cluster.deliver()
+
+    assert (world.notes.lists, world.notes.events) == ([], [("ADDED", "a")])
+    assert world.reflector.resource_version == world.store.resource_version
+
+
+def test_a_version_to_go_on_from_that_is_gone_means_a_list_at_once(world: World) -> None:
+    world.cluster.watch_errors = [Gone("too old")]
+    world.reflector.resume("1")
+    world.clock.run()
+
+    assert (world.cluster.list_count, world.clock.now()) == (1, 0.0)
+
+
+@pytest.mark.parametrize(("lasted_s", "waits"), [(0.9, True), (1.0, False)])
+def test_a_watch_has_worked_if_it_lasted_for_a_second(
+    world: World, lasted_s: float, waits: bool
+) -> None:
+    world.reflector.start()
+    world.clock.advance(lasted_s)
+    world.cluster.cut()
+    world.clock.run()
+
+    assert (world.clock.now() > lasted_s) == waits
+
+
+def test_a_watch_that_worked_starts_the_delay_over(world: World) -> None:
+    world.cluster.watch_errors = [Unavailable("down")] * 6
+    world.reflector.start()
+    world.clock.run()
+    world.clock.advance(60.0)
+    before = world.clock.now()
+    world.cluster.cut(Unavailable("down"))
+    world.clock.run()
+
+    assert DELAY_MIN_S <= world.clock.now() - before <= 2 * DELAY_MIN_S
+
+
+def test_an_event_that_stops_the_reflector_does_not_move_it_on(world: World) -> None:
+    world.reflector.start()
+    before = world.reflector.resource_version
+    world.notes.apply = lambda events: world.reflector.stop()  # type: ignore[method-assign]
+    create_pod(world.store, "a")
+    world.cluster.deliver()
+
+    assert world.reflector.resource_version == before
+
+
+@pytest.mark.parametrize(
+    ("code", "resumes"),
+    [(401, True), (403, True), (408, True), (429, True), (500, True), (499, False), (404, False)],
+)
+def test_which_failures_say_nothing_against_the_version(
+    world: World, code: int, resumes: bool
+) -> None:
+    world.reflector.start()
+    error = ApiError("no")
+    error.code = code
+    world.cluster.cut(error)
+    world.clock.run()
+
+    assert world.cluster.list_count == (1 if resumes else 2)
 
 
 def test_the_delay_grows_to_its_maximum_and_starts_over() -> None:

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from stowplan.config import DefaultPreemptionArgs, load_config
+from stowplan.config import load_config
+from stowplan.config.types import DefaultPreemptionArgs
 from tests.config.builders import (
     HEAD,
     configuration,

@@ -6,27 +6,22 @@ from typing import Any
 
 import pytest
 
-from stowplan.config import (
-    SYSTEM_SPREAD_CONSTRAINTS,
+from stowplan.config import Duration, PluginRef, load_config, parse_feature_gates
+from stowplan.config.defaults import SYSTEM_SPREAD_CONSTRAINTS, default_plugins, with_defaults
+from stowplan.config.types import (
     ClientConnection,
     DefaultPreemptionArgs,
-    Duration,
     DynamicResourcesArgs,
     InterPodAffinityArgs,
     LeaderElection,
     NodeAffinityArgs,
     NodeResourcesBalancedAllocationArgs,
     NodeResourcesFitArgs,
-    PluginRef,
     PodTopologySpreadArgs,
     ResourceSpec,
     ScoringStrategy,
     UtilizationShapePoint,
     VolumeBindingArgs,
-    default_plugins,
-    load_config,
-    parse_feature_gates,
-    with_defaults,
 )
 from tests.config.builders import configuration, load, plugin_args
 

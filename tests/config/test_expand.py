@@ -9,20 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stowplan.config import (
-    IN_TREE_PLUGINS,
-    NOT_IMPLEMENTED,
-    POINTS,
     ExpandedPlugins,
-    PluginConfig,
     PluginRef,
-    Plugins,
-    PluginSet,
-    Profile,
     SchedulerConfig,
     expand,
     expand_all,
     load_config,
 )
+from stowplan.config.defaults import IN_TREE_PLUGINS
+from stowplan.config.merge import NOT_IMPLEMENTED, POINTS
+from stowplan.config.types import PluginConfig, Plugins, PluginSet, Profile
 from stowplan.errors import ConfigError
 from tests.config.test_merge import refs
 

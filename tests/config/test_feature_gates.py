@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from stowplan.config import DEFAULT_GATES, DEPENDENCIES, GATES, Stage, parse_feature_gates
+from stowplan.config import DEFAULT_GATES, GATES, Stage, parse_feature_gates
+from stowplan.config.feature_gates import DEPENDENCIES
 from stowplan.errors import ConfigError
 
 

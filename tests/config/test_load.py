@@ -7,14 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from stowplan.config import (
-    Duration,
-    Extender,
-    ExtenderManagedResource,
-    ExtenderTLSConfig,
-    load_config,
-    problems,
-)
+from stowplan.config import Duration, ExtenderConfig, ExtenderTLSConfig, load_config
+from stowplan.config.types import ExtenderManagedResource
+from stowplan.config.validate import problems
 from stowplan.errors import ConfigError
 from tests.config.builders import (
     FULL,
@@ -199,7 +194,7 @@ def test_a_file_with_every_field_loads() -> None:
     assert config.assumed_pod_ttl_seconds == 30
     assert config.delay_cache_until_active is True
     assert config.extenders == [
-        Extender(
+        ExtenderConfig(
             url_prefix="https://extender:8443/x/",
             filter_verb="filter",
             preempt_verb="preempt",

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from stowplan.config import PluginRef, Plugins, PluginSet, merge_plugins
-from stowplan.config.merge import merge_plugin_set
+from stowplan.config import PluginRef
+from stowplan.config.merge import merge_plugin_set, merge_plugins
+from stowplan.config.types import Plugins, PluginSet
 from tests.config.builders import load
 
 

@@ -7,16 +7,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from stowplan.config import (
-    Duration,
-    InterPodAffinityArgs,
-    LeaderElection,
-    PluginConfig,
-    SchedulerConfig,
-    leader_elector_problem,
-    load_config,
-    problems,
-)
+from stowplan.config import Duration, SchedulerConfig, leader_elector_problem, load_config
+from stowplan.config.types import InterPodAffinityArgs, LeaderElection, PluginConfig
+from stowplan.config.validate import problems
 from tests.config.builders import configuration, refused
 
 V1 = 'was invalid in version "v1" (KubeSchedulerConfiguration is version '

@@ -6,13 +6,9 @@ from typing import Any
 
 import pytest
 
-from stowplan.config import (
-    NodeResourcesFitArgs,
-    args_problems,
-    default_args,
-    load_config,
-    parse_feature_gates,
-)
+from stowplan.config import default_args, load_config, parse_feature_gates
+from stowplan.config.types import NodeResourcesFitArgs
+from stowplan.config.validate import args_problems
 from tests.config.builders import configuration, plugin_args, refused
 
 AT = "profiles[0].pluginConfig[0].args"

@@ -25,7 +25,6 @@ from stowplan.core.attempts import AttemptLog, AttemptObserver, Bound, Failed
 from stowplan.core.extender import CallExtender, ExtenderAnswer
 from stowplan.core.machine import Machine
 from stowplan.core.messages import Effect
-from stowplan.core.replay import Recording
 from stowplan.errors import ApiError, Conflict
 from stowplan.objects.api import Bind, Delete, Patch, Request
 from stowplan.objects.base import Condition, KubeObject
@@ -36,6 +35,7 @@ from stowplan.plugins import IN_TREE
 from stowplan.queue import QueuedPod
 from stowplan.runtime.driver import Driver
 from stowplan.runtime.event_recorder import EventRecorder
+from tests.core.replay import Recording
 
 START_S = 1_700_000_000.0
 PROFILE = "default-scheduler"

@@ -345,6 +345,10 @@ def boom(*_: Any) -> Any:
     raise ValueError("boom")
 
 
+BOOM_LINE = boom.__code__.co_firstlineno + 1
+"""Where a plugin of these tests fails: it is a part of the message."""
+
+
 def go(*_: Any) -> None:
     return None
 
@@ -432,6 +436,8 @@ RAISING: dict[str, tuple[dict[str, Any], str]] = {
 @pytest.mark.parametrize("point", RAISING)
 def test_a_plugin_that_raises_fails_only_that_attempt(point: str) -> None:
     methods, text = RAISING[point]
+    if "boom" in text:
+        text += f" ({__file__}:{BOOM_LINE})"
     broken = make_plugin("X", **methods)
     cluster = Cluster(node("node-1"), node("node-2"), plugins=(broken,))
 
@@ -463,7 +469,7 @@ def test_a_bind_plugin_that_fails(method: str) -> None:
     cluster.add(pod("web"))
 
     expected = {
-        "bind raises": "ValueError: boom",
+        "bind raises": f"ValueError: boom ({__file__}:{BOOM_LINE})",
         "bind nonsense": "TypeError: 5 is nothing that can be carried out",
         "bind error": "no",
     }[method]
@@ -499,7 +505,7 @@ def test_a_post_filter_that_raises_leaves_the_reason_standing() -> None:
 
     assert cluster.condition("big").message == (
         "0/1 nodes are available: 1 Insufficient cpu. "
-        'running PostFilter plugin "X": ValueError: boom'
+        f'running PostFilter plugin "X": ValueError: boom ({__file__}:{BOOM_LINE})'
     )
     assert cluster.condition("big").reason == "Unschedulable"
     assert [(p, at) for p, at, _ in cluster.notes.plugin_errors] == [("X", "PostFilter")]

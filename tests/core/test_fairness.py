@@ -10,12 +10,12 @@ import pytest
 from stowplan.config import load_config
 from stowplan.core.machine import LONG_ATTEMPT_S, Machine
 from stowplan.core.messages import LongAttempt, ScheduleNext
-from stowplan.core.replay import decode_events, encode_effects, encode_events, replay
 from stowplan.framework.timing import NoRecorder
 from stowplan.objects.pod import Pod
 from stowplan.plugins import IN_TREE
 from tests.builders import node, pod
 from tests.core.harness import Cluster, FakeExtender, make_plugin
+from tests.core.replay import decode_events, encode_effects, encode_events, replay
 
 
 class Stopwatch(NoRecorder):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from stowplan.core.node_changes import NODE_ADD
+from stowplan.core.cluster_changes import NODE_ADD
 from stowplan.errors import ApiError, NotFound
 from stowplan.framework.effects import Sleep
 from stowplan.framework.plugin import PreFlight, Wait

@@ -32,7 +32,6 @@ from stowplan.core.messages import (
     Tick,
     Updated,
 )
-from stowplan.core.replay import Recording, decode_events, encode_effects, encode_events, replay
 from stowplan.errors import ApiError, Conflict, NotFound, Unavailable
 from stowplan.framework.effects import Sleep
 from stowplan.framework.plugin import PreFlight, Wait
@@ -41,6 +40,7 @@ from stowplan.objects.api import Bind, Delete
 from stowplan.plugins import IN_TREE
 from tests.builders import node, pod
 from tests.core.harness import Cluster, FakeExtender, is_a, make_plugin, status_patches
+from tests.core.replay import Recording, decode_events, encode_effects, encode_events, replay
 
 SEED = 11
 
@@ -242,7 +242,7 @@ IN_ANOTHER_PROCESS = """
 import sys
 from pathlib import Path
 from stowplan.config import load_config
-from stowplan.core.replay import decode_events, encode_effects, replay
+from tests.core.replay import decode_events, encode_effects, replay
 from tests.core.test_replay import new_machine
 here = Path(sys.argv[1])
 machine = new_machine(load_config((here / "config.json").read_bytes()))

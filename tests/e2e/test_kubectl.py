@@ -299,6 +299,59 @@ def test_a_daemon_set_has_a_pod_on_every_node(kubectl: Kubectl) -> None:
     assert sorted(kubectl.nodes_of_pods()) == sorted(NODES)
 
 
+def test_what_helm_waits_for_comes_true(kubectl: Kubectl) -> None:
+    """The conditions of `helm install --wait --wait-for-jobs`, one by one."""
+    claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    volume = {"name": "data", "persistentVolumeClaim": {"claimName": "data"}}
+    web, each = deployment(2, volumes=[volume]), deployment()
+    store = {**deployment(2), "kind": "StatefulSet", "metadata": {"name": "store"}}
+    templates = [{"metadata": {"name": "disk"}, "spec": claim}]
+    store["spec"] |= {"serviceName": "store", "volumeClaimTemplates": templates}
+    for manifest, app in ((store, "store"), (each, "each")):
+        manifest["metadata"] = {"name": app}
+        manifest["spec"]["selector"]["matchLabels"] = {"app": app}
+        manifest["spec"]["template"]["metadata"]["labels"] = {"app": app}
+    del each["spec"]["replicas"]
+    service = {"selector": {"app": "web"}, "ports": [{"port": 80}]}
+    job = {"template": {"spec": {**pod("x")["spec"], "restartPolicy": "Never"}}}
+    release = [
+        {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"}, "spec": service},
+        {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "data"},
+         "spec": claim},
+        web, store, {**each, "kind": "DaemonSet"},
+        {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "init"}, "spec": job},
+    ]  # fmt: skip
+    kubectl("apply", "-f", "-", manifest={"apiVersion": "v1", "kind": "List", "items": release})
+
+    def state(thing: str) -> dict[str, Any]:
+        found: dict[str, Any] = kubectl.json("get", thing)
+        return found
+
+    def is_ready() -> bool:
+        web, store, each = map(state, ("deployment/web", "statefulset/store", "daemonset/each"))
+        wanted = each["status"].get("desiredNumberScheduled")
+        return (
+            state("service/web")["spec"]["clusterIP"] != ""
+            and state("pvc/data")["status"]["phase"] == "Bound"
+            and web["status"].get("observedGeneration") == web["metadata"]["generation"]
+            and web["status"].get("readyReplicas") == 2
+            and any(
+                it["type"] == "Available" and it["status"] == "True"
+                for it in web["status"].get("conditions", ())
+            )
+            and store["status"].get("readyReplicas") == store["status"].get("updatedReplicas") == 2
+            and store["status"]["currentRevision"] == store["status"]["updateRevision"]
+            and each["status"].get("updatedNumberScheduled") == wanted == len(NODES)
+            and each["status"].get("numberReady") == wanted
+            and state("job/init")["status"].get("succeeded") == 1
+        )
+
+    eventually("all that helm waits for", is_ready, timeout_s=60.0, poll_s=0.5)
+    claims = kubectl.json("get", "pvc")["items"]
+    assert {it["status"]["phase"] for it in claims} == {"Bound"}
+    assert len(claims) == 3
+
+
 def test_cascades(kubectl: Kubectl) -> None:
     kubectl("apply", "-f", "-", manifest=deployment(2))
     kubectl("rollout", "status", "deployment/web", "--timeout=30s")

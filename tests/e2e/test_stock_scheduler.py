@@ -57,7 +57,8 @@ class Stage:
     def ask(self, method: str, path: str, body: Any = None) -> Any:
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(self.url + path, data, method=method)
-        request.add_header("Content-Type", "application/json")
+        merged = "application/merge-patch+json"
+        request.add_header("Content-Type", merged if method == "PATCH" else "application/json")
         with urllib.request.urlopen(request, timeout=20.0) as response:
             return json.loads(response.read())
 
@@ -128,3 +129,36 @@ def test_a_stock_scheduler(stage: Stage, program: Path, content_type: str) -> No
     stage.eventually("it has its place", lambda: stage.phases().get("first") == "Running")
     assert len(stage.phases()) == 3, "one had to go"
     stage.eventually("that is told too", lambda: {"Preempted", "Scheduled"} <= stage.reasons())
+
+
+@pytest.mark.parametrize(
+    "content_type", ["application/json", "application/vnd.kubernetes.protobuf"]
+)
+def test_a_stock_scheduler_allocates_simulated_devices(
+    stage: Stage, program: Path, content_type: str
+) -> None:
+    """Claims are made for it, and the devices of a pod that goes are free again."""
+    api = "/apis/resource.k8s.io/v1"
+    for name in ("node-1", "node-2"):
+        annotations = {"metadata": {"annotations": {"stowplan/gpus": "1"}}}
+        stage.ask("PATCH", f"/api/v1/nodes/{name}", annotations)
+    stage.schedule(program, contentType=content_type)
+    request = {"name": "gpu", "exactly": {"deviceClassName": "gpu.stowplan.dev"}}
+    template = {
+        "metadata": {"name": "gpu"},
+        "spec": {"spec": {"devices": {"requests": [request]}}},
+    }
+    stage.ask("POST", f"{api}/namespaces/default/resourceclaimtemplates", template)
+    claims = [{"name": "gpu", "resourceClaimTemplateName": "gpu"}]
+    for number in range(2):
+        stage.create(f"p{number}", "1", resourceClaims=claims)
+    running = {"p0": "Running", "p1": "Running"}
+    stage.eventually("both run", lambda: stage.phases() == running)
+    made = stage.ask("GET", f"{api}/namespaces/default/resourceclaims")["items"]
+    pools = [it["status"]["allocation"]["devices"]["results"][0]["pool"] for it in made]
+    assert sorted(pools) == ["node-1", "node-2"]
+
+    stage.create("third", "1", resourceClaims=claims)
+    stage.eventually("it is told why", lambda: "FailedScheduling" in stage.reasons())
+    stage.ask("DELETE", f"{PODS}/p0?gracePeriodSeconds=0")
+    stage.eventually("it has a device", lambda: stage.phases().get("third") == "Running")

@@ -15,7 +15,7 @@ from stowplan.objects.manifests import read_manifests
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
-@pytest.mark.parametrize("name", ["dry-run/new.yaml", "plugins/cluster.yaml"])
+@pytest.mark.parametrize("name", ["devices/gpus.yaml", "dry-run/new.yaml", "plugins/cluster.yaml"])
 def test_an_api_server_takes_them(name: str) -> None:
     store = Store(VirtualClock(now_s=1.0))
 

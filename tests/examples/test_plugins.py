@@ -167,7 +167,8 @@ def test_an_error_fails_that_pod_only() -> None:
 
     unlucky, lucky = decide(objects, Raises, cheap_nodes.CheapNodes)
 
-    assert unlucky.error == 'running "TeamNodes" filter plugin: LookupError: no such team'
+    told = 'running "TeamNodes" filter plugin: LookupError: no such team'
+    assert unlucky.error.startswith(f"{told} ({__file__}:")
     assert (unlucky.node, lucky.node) == ("", "n")
 
 

@@ -25,7 +25,7 @@ from stowplan.framework.plugin import Nominate
 from stowplan.framework.runtime import Framework
 from stowplan.framework.status import unschedulable
 from stowplan.objects.pod import Pod
-from stowplan.queue import Nominator
+from stowplan.queue.nominator import Nominator
 from stowplan.state.pod_info import PodInfo
 from stowplan.state.row_follower import FEW, LOG_MAX, RowFollower
 from tests.builders import World, node, pod
@@ -206,7 +206,7 @@ class History:
 
 def said(framework: Framework, asked: PodInfo) -> dict[str, Any]:
     """Everything about a pod, by the names of nodes."""
-    cycle = Cycle(framework.handle)
+    cycle = Cycle(framework.handle, framework.handle.nodes)
     table = cycle.nodes
     verdict = framework.pre_filter(cycle, asked)
     if verdict.status is not None:
@@ -292,7 +292,7 @@ def test_answers_that_were_one_are_two_once_they_differ() -> None:
 
 
 def passing(framework: Framework, asked: PodInfo) -> set[str]:
-    cycle = Cycle(framework.handle)
+    cycle = Cycle(framework.handle, framework.handle.nodes)
     framework.pre_filter(cycle, asked)
     names = cycle.nodes.names
     return {names[row] for row in framework.find_feasible(cycle, asked).rows().tolist()}

@@ -190,7 +190,7 @@ def answers(run: LivedThrough, pod: PodInfo) -> dict[str, Any]:
     framework = run.framework_of(pod)
     assert framework is not None
     run.table.refresh(run.cache)
-    cycle = Cycle(framework.handle)
+    cycle = Cycle(framework.handle, framework.handle.nodes)
     verdict = framework.pre_filter(cycle, pod)
     if verdict.status is not None:
         return {"status": verdict.status}
@@ -239,7 +239,7 @@ def _victims(framework: Framework, cycle: Cycle, pod: PodInfo) -> dict[str, Any]
 def _check_one_by_one(
     framework: Framework, run: Deciding, pod: PodInfo, said: dict[str, Any]
 ) -> None:
-    cycle = Cycle(framework.handle)
+    cycle = Cycle(framework.handle, framework.handle.nodes)
     framework.pre_filter(cycle, pod)
     for info in run.table.infos:
         if info is not None and info.name in said:

@@ -28,7 +28,7 @@ def beside_nominated(nominated: Pod, asked: Pod, where: Node) -> Status:
     info = infos[asked.metadata.name]
     framework = run.framework_of(info)
     assert framework is not None
-    cycle = Cycle(framework.handle)
+    cycle = Cycle(framework.handle, framework.handle.nodes)
     framework.pre_filter(cycle, info)
     (status,) = framework.find_feasible(cycle, info).overrides.values()
     return status

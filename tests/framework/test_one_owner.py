@@ -64,6 +64,7 @@ def traced_kb() -> float:
 
 @pytest.mark.timeout(300)
 def test_a_hundred_reloads_leave_one_framework() -> None:
+    others = alive()[Framework]
     machine = new_machine(nodes=3)
     traffic = Traffic(machine)
 
@@ -80,7 +81,7 @@ def test_a_hundred_reloads_leave_one_framework() -> None:
         reload(number)
 
     assert alive() - before == Counter()
-    assert before[Framework] == 1
+    assert before[Framework] - others == 1
     # Windows of durations fill up; a framework left behind takes ten times as much.
     assert traced_kb() - before_kb < 300
     tracemalloc.stop()

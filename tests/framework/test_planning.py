@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from stowplan.framework.kept import GONE_MAX, ONCE_MAX, KeptAnswers
-from stowplan.framework.plan import LocalPlugins, Outline, Plan, Tally
-from stowplan.framework.plugin import PluginSet
+from stowplan.framework.plan import LocalPlugins, Outline, Plan, PlanCounts
+from stowplan.framework.plugin import ProfilePlugins
 from stowplan.framework.reads import Reads
 from stowplan.framework.runtime import Framework
 from stowplan.framework.status import SKIP
@@ -53,7 +53,7 @@ def framework_of(world: World, *plugins: Asked) -> Framework:
     names = {plugin.name: 1 for plugin in plugins}
     return Framework(
         "default-scheduler",
-        PluginSet(
+        ProfilePlugins(
             PrioritySort(None, world.handle),
             pre_filter=plugins,
             filter=plugins,
@@ -134,7 +134,7 @@ def test_everybody_is_asked_again_when_nodes_have_come() -> None:
 
 
 def plan_for(signature: int) -> Plan:
-    nobody, tally = LocalPlugins((), ()), Tally((), (), (), ())
+    nobody, tally = LocalPlugins((), ()), PlanCounts((), (), (), ())
     outline = Outline(frozenset(), (), nobody, nobody, (), (), (), (), (), (), tally, None)
     return Plan(1, -1, (signature,), (), {}, outline)
 

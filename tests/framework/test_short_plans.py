@@ -63,7 +63,7 @@ class Cluster(Deciding):
         given = PodInfo(pod(name, cpu=cpu, labels={"app": "web"}, **more))
         # What is known of a sort of pods goes with the last of them.
         self.held.append(given)
-        cycle = Cycle(self.framework.handle)
+        cycle = Cycle(self.framework.handle, self.framework.handle.nodes)
         steps = self.quick.search(self.framework, cycle, given)
         try:
             next(steps)
@@ -252,7 +252,7 @@ def test_a_plugin_that_always_skips_is_left_out_at_every_point() -> None:
     cluster = Cluster(plugin)
     for name in ("other", "another"):
         cycle, search = cluster.search(name, spec=OTHER)
-        assert cluster.framework.reservers(cycle) == ()
+        assert cycle.plan.outline.reserve == ()
         assert search.board is not None
         assert "Away" not in search.board.plugins
 

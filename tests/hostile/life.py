@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from time import process_time
 from typing import Any
 
@@ -120,12 +121,23 @@ def _with_spec(thing: Pod, **fields: Any) -> Pod:
 def cost_in_time(life: Life) -> Costs:
     """Milliseconds of processor time, step by step."""
     costs = {}
-    gc.collect()
-    for name, step in life.steps():
-        started_s = process_time()
-        step()
-        costs[name] = (process_time() - started_s) * 1e3
+    with others_garbage_left_alone():
+        for name, step in life.steps():
+            started_s = process_time()
+            step()
+            costs[name] = (process_time() - started_s) * 1e3
     return costs
+
+
+@contextmanager
+def others_garbage_left_alone() -> Iterator[None]:
+    """What other tests left in this process is not looked through again and again meanwhile."""
+    gc.collect()
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
 
 
 def cost_in_calls(life: Life) -> Costs:

@@ -16,9 +16,10 @@ import yaml
 from stowplan._version import __version__
 from stowplan.config import SchedulerConfig, load_config
 from stowplan.core.profiles import check_config
+from stowplan.objects.pod_groups import GROUP_VERSIONS
 from stowplan.objects.quantity import parse_quantity
 from stowplan.plugins import IN_TREE
-from stowplan.runtime.driver import WATCHED
+from stowplan.runtime.driver import watched
 from stowplan.runtime.endpoints import Endpoints
 from stowplan.runtime.exposition import Kind
 from stowplan.runtime.metric_table import SPECS
@@ -200,7 +201,7 @@ def granted(kind: str) -> set[Right]:
 def test_exactly_the_rights_that_are_needed() -> None:
     election = config().leader_election
     lease = (election.resource_namespace, election.resource_name)
-    needed = needed_rights((kind for kind, _ in WATCHED), lease)
+    needed = needed_rights((kind for kind, _ in watched(GROUP_VERSIONS[0])), lease)
 
     def of(namespaced: bool) -> set[Right]:
         return {

@@ -21,7 +21,8 @@ import yaml
 from examples.plugins.cheap_nodes import CheapNodes
 from examples.plugins.team_nodes import TeamNodes
 from stowplan.cli import COMMANDS, main
-from stowplan.config import ARGS_BY_PLUGIN, load_config, types
+from stowplan.config import load_config, types
+from stowplan.config.types import ARGS_BY_PLUGIN
 from stowplan.core.profiles import check_config
 from stowplan.plugins import IN_TREE
 from stowplan.runtime import metric_table
@@ -150,7 +151,13 @@ def test_verbs_of_make_exist() -> None:
     assert mentioned <= verbs | {"VERB"}
 
 
-REPEATABLE = ("python examples/", "stowplan dry-run -f examples/", "stowplan plugins")
+REPEATABLE = (
+    "python examples/",
+    "stowplan dry-run -f examples/",
+    "stowplan plugins",
+    "stowplan what-if",
+    "stowplan why",
+)
 
 
 def repeatable_runs() -> list[Run]:
@@ -246,7 +253,7 @@ def test_every_field_of_the_configuration_is_documented() -> None:
         types.Profile,
         types.LeaderElection,
         types.ClientConnection,
-        types.Extender,
+        types.ExtenderConfig,
         types.ExtenderTLSConfig,
         types.ExtenderManagedResource,
         types.Plugins,

@@ -36,7 +36,14 @@ def request(name: str = "r", count: int = 1, **fields: Any) -> JSON:
     return {"name": name, "exactly": {"deviceClassName": "gpu", "count": count, **fields}}
 
 
-def claim(name: str, *requests: JSON, status: JSON | None = None, **metadata: Any) -> ResourceClaim:
+def claim(
+    name: str,
+    *requests: JSON,
+    status: JSON | None = None,
+    constraints: list[JSON] | None = None,
+    **metadata: Any,
+) -> ResourceClaim:
+    asked = {"requests": list(requests) or [request()], "constraints": constraints}
     body = {
         "metadata": {
             "name": name,
@@ -45,7 +52,7 @@ def claim(name: str, *requests: JSON, status: JSON | None = None, **metadata: An
             "resourceVersion": "1",
             **metadata,
         },
-        "spec": {"devices": {"requests": list(requests) or [request()]}},
+        "spec": {"devices": asked},
         "status": status or {},
     }
     return convert(body, ResourceClaim)

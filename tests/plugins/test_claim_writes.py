@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Any
 
+import msgspec
 import pytest
 
-from stowplan.errors import ApiError, Conflict, Invalid
+from stowplan.errors import ApiError, Conflict, Invalid, Unavailable
 from stowplan.framework.effects import Sleep
-from stowplan.objects.api import Get, Patch
+from stowplan.objects.api import Delete, Get, Patch, Update
 from stowplan.objects.codec import convert
 from stowplan.objects.devices import Allocation, ResourceClaim
 from stowplan.plugins.dynamic_resources.attempt import Attempt, OwnClaim
@@ -20,12 +21,15 @@ from stowplan.plugins.dynamic_resources.claim_writes import (
     TRIES,
     WriteFailed,
     bind_claim,
+    delete_claim,
 )
 from stowplan.plugins.dynamic_resources.device_counts import DeviceCounts
+from stowplan.plugins.dynamic_resources.group_claims import consumer_of
 from tests.builders import World, info
 from tests.plugins.device_objects import allocated, claim, claiming, device_class
 
 POD = claiming("c")
+CONSUMER = consumer_of(POD, None)
 GIVEN = convert(allocated("gpu-0")["allocation"], Allocation)
 PROTECTED = claim("c", finalizers=[FINALIZER])
 
@@ -48,7 +52,7 @@ def driven(steps: Generator[Any, Any, Any], *answers: Any) -> tuple[Any, list[An
 
 
 def test_the_claim_is_protected_first_and_then_allocated_and_reserved_at_once() -> None:
-    written, asked = driven(bind_claim(claim("c"), GIVEN, POD, 0.0), PROTECTED, PROTECTED)
+    written, asked = driven(bind_claim(claim("c"), GIVEN, CONSUMER, 0.0), PROTECTED, PROTECTED)
 
     assert written is PROTECTED
     assert [(it.subresource, it.patch_type) for it in asked] == [("", "merge"), ("status", "merge")]
@@ -63,7 +67,7 @@ def test_a_lost_race_is_run_again_on_the_claim_as_it_is_then() -> None:
     lost = Conflict("changed")
     fresh = claim("c", finalizers=[FINALIZER], resourceVersion="7")
 
-    _, asked = driven(bind_claim(PROTECTED, GIVEN, POD, 0.0), lost, fresh, fresh)
+    _, asked = driven(bind_claim(PROTECTED, GIVEN, CONSUMER, 0.0), lost, fresh, fresh)
 
     assert [type(it) for it in asked] == [Patch, Get, Patch]
     assert asked[2].body["metadata"]["resourceVersion"] == "7"
@@ -89,14 +93,14 @@ def test_a_lost_race_is_run_again_on_the_claim_as_it_is_then() -> None:
 )
 def test_what_cannot_be_written(answers: tuple[Any, ...], problem: str) -> None:
     with pytest.raises(WriteFailed) as failed:
-        driven(bind_claim(PROTECTED, GIVEN, POD, 0.0), *answers)
+        driven(bind_claim(PROTECTED, GIVEN, CONSUMER, 0.0), *answers)
 
     assert str(failed.value) == problem
 
 
 def test_a_claim_that_lost_its_allocation_cannot_be_reserved() -> None:
     with pytest.raises(WriteFailed, match="claim default/c got deallocated elsewhere"):
-        driven(bind_claim(claim("c"), None, POD, 0.0))
+        driven(bind_claim(claim("c"), None, CONSUMER, 0.0))
 
 
 # -- a whole PreBind -------------------------------------------------------------------------
@@ -192,3 +196,101 @@ def test_what_was_only_reserved_is_free_again() -> None:
 
     assert not run.started
     assert not run.cache.held.is_used(("gpu.example.com", "a", "gpu-0"))
+
+
+# -- what must not change ---------------------------------------------------------------------
+
+OPAQUE = {"opaque": {"driver": "gpu.example.com", "parameters": {"z": 1, "a": None}}}
+
+
+def configured(**fields: Any) -> ResourceClaim:
+    made = claim("c", **fields)
+    devices = msgspec.structs.replace(made.spec.devices, config=[OPAQUE])
+    return msgspec.structs.replace(made, spec=msgspec.structs.replace(made.spec, devices=devices))
+
+
+def test_a_claim_with_opaque_parameters_is_appended_to_and_its_allocation_put() -> None:
+    """A patch would sort the keys of what is opaque, and leave out what is null in it."""
+    config = [{**OPAQUE, "source": "FromClaim"}]
+    devices = msgspec.structs.replace(GIVEN.devices, config=config)
+    given = msgspec.structs.replace(GIVEN, devices=devices)
+    protected = configured(finalizers=[FINALIZER])
+
+    _, (first, second) = driven(bind_claim(configured(), given, POD, 0.0), protected, protected)
+
+    assert (first.patch_type, first.body["metadata"]["finalizers"]) == ("append", [FINALIZER])
+    assert isinstance(second, Update)
+    written = second.body["status"]["allocation"]["devices"]["config"][0]
+    assert list(written["opaque"]["parameters"].items()) == [("z", 1), ("a", None)]
+    assert second.body["metadata"]["resourceVersion"] == "1"
+
+
+@pytest.mark.parametrize("is_opaque", [False, True])
+def test_a_further_reservation_leaves_the_allocation_alone(is_opaque: bool) -> None:
+    """It may not change any more, not even to say when it was made."""
+    status = allocated("gpu-0")
+    status["reservedFor"] = [{"resource": "pods", "name": "first", "uid": "1"}]
+    if is_opaque:
+        status["allocation"]["devices"]["config"] = [{**OPAQUE, "source": "FromClaim"}]
+    held = claim("c", status=status)
+
+    _, (asked,) = driven(bind_claim(held, None, CONSUMER, 0.0), held)
+
+    mine = {"resource": "pods", "name": "p", "uid": POD.metadata.uid}
+    others = [] if is_opaque else status["reservedFor"]
+    assert asked.patch_type == ("append" if is_opaque else "merge")
+    assert asked.body["status"] == {"reservedFor": [*others, mine]}
+
+
+def test_another_claim_of_the_same_name_is_not_given_what_was_found_for_this_one() -> None:
+    """Simulated seed 211: it was deleted and made again, and may ask for something else."""
+    other = claim("c", finalizers=[FINALIZER], uid="another")
+
+    with pytest.raises(WriteFailed, match="claim default/c got deleted in the meantime"):
+        driven(bind_claim(PROTECTED, GIVEN, CONSUMER, 0.0), Conflict("x"), other)
+
+
+def test_what_protects_a_special_claim_by_now_is_taken_off_before_it_is_deleted() -> None:
+    """Simulated seed 211: the answer to the write that protected it was lost."""
+    _, asked = driven(delete_claim(claim("c")), PROTECTED, PROTECTED, None)
+
+    assert [type(it) for it in asked] == [Get, Patch, Delete]
+    assert asked[1].body["metadata"]["finalizers"] is None
+
+
+LOST = Unavailable("the connection was lost")
+
+
+def test_a_write_whose_answer_was_lost_is_found_to_have_arrived() -> None:
+    mine = {"resource": "pods", "name": "p", "uid": POD.metadata.uid}
+    arrived = claim("c", status={**allocated("gpu-0"), "reservedFor": [mine]})
+
+    written, asked = driven(bind_claim(PROTECTED, GIVEN, POD, 0.0), LOST, LOST, arrived)
+
+    assert written is arrived
+    assert [type(it) for it in asked] == [Patch, Get, Get], "asked until there is an answer"
+
+
+def test_a_write_that_was_lost_is_sent_again_on_the_same_version() -> None:
+    """So that, should the first one still arrive, one of the two is refused."""
+    _, asked = driven(bind_claim(PROTECTED, GIVEN, POD, 0.0), LOST, PROTECTED, PROTECTED)
+
+    assert [type(it) for it in asked] == [Patch, Get, Patch]
+    assert asked[0].body == asked[2].body
+
+
+def test_a_reservation_whose_answer_was_lost_is_not_made_twice() -> None:
+    mine = {"resource": "pods", "name": "p", "uid": POD.metadata.uid}
+    held = claim("c", status=allocated("gpu-0"))
+    arrived = claim("c", status={**allocated("gpu-0"), "reservedFor": [mine]})
+
+    written, asked = driven(bind_claim(held, None, POD, 0.0), LOST, arrived)
+
+    assert written is arrived
+    assert [type(it) for it in asked] == [Patch, Get]
+
+
+def test_a_server_that_fails_every_write_is_believed_in_the_end() -> None:
+    answers = (LOST, *[PROTECTED, LOST] * (TRIES - 1))
+    with pytest.raises(WriteFailed, match="add allocation and reservation"):
+        driven(bind_claim(PROTECTED, GIVEN, POD, 0.0), *answers)

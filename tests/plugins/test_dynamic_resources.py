@@ -1,4 +1,4 @@
-"""DynamicResources beyond the recorded clusters: what is kept, shared, hinted, and given up."""
+"""DynamicResources beyond the recorded clusters: what is kept, shared and hinted."""
 
 from __future__ import annotations
 
@@ -6,16 +6,14 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from stowplan.config.duration import Duration
-from stowplan.framework.errors import PluginFailed
 from stowplan.framework.events import Hint
 from stowplan.framework.status import SKIP_ALWAYS, Code
 from stowplan.objects.pod import Pod
 from stowplan.plugins.dynamic_resources import DynamicResources
 from stowplan.plugins.dynamic_resources.filtering import CANNOT_ALLOCATE
+from stowplan.plugins.dynamic_resources.pod_claims import concerned_by_claim
 from tests.builders import World, info, node, pod
 from tests.plugins.asking import filtered
 from tests.plugins.device_objects import (
@@ -24,7 +22,6 @@ from tests.plugins.device_objects import (
     claiming,
     device_class,
     devices,
-    request,
     resource_slice,
 )
 
@@ -35,16 +32,13 @@ def plugin(world: World, filter_s: int = 10) -> DynamicResources:
 
 
 def found(asked: DynamicResources, world: World, asking: Pod) -> dict[str, Any]:
-    """Per node the reason against it, or what each claim would get; or the errors."""
+    """Per node the reason against it, or what each claim would get."""
     cycle, own = world.cycle(), info(asking)
     assert asked.pre_filter(cycle, own) is None
-    shown = cycle.data["details"]
-    try:
-        asked.filter_nodes(cycle, own, world.table, slice(0, world.table.size))
-    except PluginFailed:
-        return {"errors": shown["errors"]()}
-    statuses = filtered(asked, world, asking)
-    there = shown["nodeAllocations"]()
+    asked.filter_nodes(cycle, own, world.table, slice(0, world.table.size))
+    details = cycle.details()
+    assert details is not None
+    statuses, there = filtered(asked, world, asking), details["nodeAllocations"]()
     return {
         name: there[name] if status is None else status.reasons for name, status in statuses.items()
     }
@@ -59,52 +53,6 @@ def reserved(asked: DynamicResources, world: World, asking: Pod, where: str) -> 
 
 
 # -- what is kept ----------------------------------------------------------------------------
-
-SHAPES = {
-    "one": [request()],
-    "two": [request(count=2)],
-    "both": [request(), request("s")],
-    "all": [request(allocationMode="All", count=0)],
-    "shared": [request(capacity={"requests": {"memory": "4Gi"}})],
-}
-NODES = ("a", "b", "c")
-
-
-def offered(draw: st.DrawFn, name: str) -> Any:
-    count = draw(st.integers(0, 3))
-    if draw(st.booleans()):
-        parts = {"consumesCounters": [{"counterSet": "s", "counters": {"n": {"value": "1"}}}]}
-        return resource_slice(name, devices(count, **parts))
-    kind = draw(st.sampled_from([{}, {"allowMultipleAllocations": True}]))
-    return resource_slice(name, devices(count, capacity={"memory": {"value": "8Gi"}}, **kind))
-
-
-@settings(max_examples=60, deadline=None)
-@given(st.data())
-def test_kept_searches_find_what_searches_made_anew_find(data: st.DataObject) -> None:
-    draw = data.draw
-    network = resource_slice("net", devices(2), allNodes=True)
-    world = World(device_class(), network, *map(node, NODES))
-    world.add(*(offered(draw, name) for name in NODES))
-    old, held = plugin(world), []
-    for step in range(draw(st.integers(1, 12))):
-        shape = draw(st.sampled_from(sorted(SHAPES)))
-        world.add(claim(f"c{step}", *SHAPES[shape]))
-        asking = claiming(f"c{step}", name=f"p{step}")
-        answers = found(old, world, asking)
-        assert answers == found(plugin(world), world, asking)
-        free = [name for name in NODES if isinstance(answers.get(name), dict)]
-        what = draw(st.sampled_from(["take", "give back", "republish", "relabel"]))
-        if what == "take" and free:
-            where = draw(st.sampled_from(free))
-            held.append((reserved(old, world, asking, where), asking, where))
-        elif what == "give back" and held:
-            cycle, whose, where = held.pop(draw(st.integers(0, len(held) - 1)))
-            old.unreserve(cycle, info(whose), where)
-        elif what == "republish":
-            world.add(offered(draw, draw(st.sampled_from(NODES))))
-        elif what == "relabel":
-            world.add(node(draw(st.sampled_from(NODES)), labels={"step": str(step)}))
 
 
 def test_pods_without_claims_are_never_asked_about_again() -> None:
@@ -140,24 +88,6 @@ def test_a_claim_that_is_being_allocated_waits() -> None:
     assert status.reasons == ("resource claim default/c is in the process of being allocated",)
 
 
-# -- limits ----------------------------------------------------------------------------------
-
-
-def test_a_search_that_takes_too_many_steps_is_an_error() -> None:
-    # The last request finds nothing, so all ways to choose for the others are tried in vain.
-    world = World(device_class(), node("a"), resource_slice("a", devices(40)))
-    hopeless = request("z", selectors=[{"cel": {"expression": "false"}}])
-    world.add(claim("c", *(request(f"r{n}", 5) for n in range(4)), hopeless))
-    asked, cycle, own = plugin(world, filter_s=1), world.cycle(), info(claiming("c"))
-    assert asked.pre_filter(cycle, own) is None
-
-    answer = asked.filter_node(cycle, own, world.table.info(0))
-
-    assert answer is not None
-    assert answer.code is Code.ERROR
-    assert answer.reasons == ("node a: timed out trying to allocate devices",)
-
-
 # -- hints -----------------------------------------------------------------------------------
 
 FREE, HELD = claim("c"), claim("c", status=allocated("gpu-0"))
@@ -173,13 +103,48 @@ OTHER_FREE, OTHER_HELD = claim("x"), claim("x", status=allocated("gpu-1"))
         (OTHER_HELD, OTHER_FREE, Hint.QUEUE),
         (OTHER_FREE, OTHER_HELD, Hint.SKIP),
         (None, OTHER_FREE, Hint.SKIP),
+        (OTHER_HELD, None, Hint.QUEUE),
+        (OTHER_FREE, None, Hint.SKIP),
     ],
 )
 def test_hints_of_claims(old: Any, new: Any, expected: Hint) -> None:
     world = World(device_class(), FREE)
 
     assert plugin(world)._after_claim_change(claiming("c"), old, new) is expected
+    concerned = concerned_by_claim(old, new)
+    assert expected is Hint.SKIP or concerned is None or concerned(claiming("c"))
+    assert concerned is None or not concerned(claiming("y"))
 
 
 def test_no_claim_wakes_a_pod_whose_own_claim_is_missing() -> None:
     assert plugin(World())._after_claim_change(claiming("c"), HELD, FREE) is Hint.SKIP
+
+
+@pytest.mark.parametrize(
+    ("left", "expected"),
+    [
+        (claiming("free", name="left"), Hint.QUEUE),
+        (claiming("held", name="left"), Hint.SKIP),
+        (claiming("missing", name="left"), Hint.SKIP),
+        (claiming(name="left"), Hint.SKIP),
+    ],
+    ids=["kept for it", "written down", "no claim", "no devices"],
+)
+def test_devices_kept_for_a_pod_that_was_not_bound_wake_others(left: Pod, expected: Hint) -> None:
+    """Simulated seed 234: a claim that was never written tells nobody that it is free again."""
+    held = claim("held", status=allocated("gpu-0"))
+    world = World(device_class(), FREE, claim("free"), held)
+
+    assert plugin(world)._after_pod_left(claiming("c"), left, None) is expected
+
+
+def test_extended_resources_before_there_is_any_claim() -> None:
+    """What the simulation found first: nothing had been shown of claims when they were counted."""
+    whole = device_class("gpu", extendedResourceName="example.com/gpu")
+    world = World(node("a"), whole, resource_slice("a", devices(1)))
+    wants = pod("p", requests={"example.com/gpu": "1"})
+
+    [given] = reserved(plugin(world), world, wants, "a").data["DynamicResources"].given.values()
+
+    [result] = given.devices.results
+    assert (result.request, result.device) == ("container-0-request-0", "gpu-0")

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stowplan.framework.plugin import PluginSet
+from stowplan.framework.plugin import ProfilePlugins
 from stowplan.framework.runtime import Framework
 from stowplan.objects.node import Node
 from stowplan.objects.pod import Pod
@@ -90,7 +90,7 @@ def test_signature_follows_the_number_of_nodes_where_an_image_is_there() -> None
 
 def test_kept_scores_follow_the_number_of_nodes() -> None:
     world = World(holding("a", app=500))
-    plugins = PluginSet(
+    plugins = ProfilePlugins(
         PrioritySort(None, world.handle),
         score=(ImageLocality(None, world.handle),),
         weights={"ImageLocality": 1},

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from stowplan.errors import ConfigError
 from stowplan.framework.events import Action, Hint, Resource
-from stowplan.framework.plugin import PluginSet
+from stowplan.framework.plugin import ProfilePlugins
 from stowplan.framework.runtime import Framework
 from stowplan.framework.status import unresolvable, unschedulable
 from stowplan.objects.devices import DeviceClass
@@ -383,7 +383,7 @@ def curve(shape: list[Any], percent: int) -> int:
 def test_a_device_class_that_comes_later_is_seen_by_pods_asked_about_before() -> None:
     world = World(node("n"))
     fit = NodeResourcesFit(None, world.handle)
-    plugins = PluginSet(PrioritySort(None, world.handle), filter=(fit,))
+    plugins = ProfilePlugins(PrioritySort(None, world.handle), filter=(fit,))
     framework = Framework("default", plugins, world.handle)
     wanting = info(pod(requests={"example.com/gpu": 1}))
 
@@ -395,4 +395,5 @@ def test_a_device_class_that_comes_later_is_seen_by_pods_asked_about_before() ->
     assert not fits()
     data = {"metadata": {"name": "gpu"}, "spec": {"extendedResourceName": "example.com/gpu"}}
     world.objects.put(msgspec.convert(data, DeviceClass))
+    framework.forget()  # As the machine does whenever a class changes.
     assert fits()

@@ -7,18 +7,22 @@ from random import Random
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stowplan.framework.cycle import Cycle
+from stowplan.framework.runtime import OnOneNode
 from stowplan.framework.status import Status, unschedulable
 from stowplan.objects.pod import Pod
+from stowplan.objects.workloads import PodDisruptionBudget
 from stowplan.plugins.default_preemption.victims import (
     Candidate,
     Refusal,
     importance,
     pick_candidate,
     select_victims,
+    split_by_budget,
     start_time_s,
 )
 from stowplan.state.node_info import NodeInfo
@@ -82,9 +86,9 @@ def test_the_fewest_and_least_important_have_to_go(
     run = Deciding([node("node-1", cpu=ROOM), *there], random=Random(0))
     run.table.refresh(run.cache)
     framework = run.framework_of(incoming)
-    cycle = Cycle(framework.handle)
+    cycle = Cycle(framework.handle, framework.handle.nodes)
     framework.pre_filter(cycle, incoming)
-    assert framework.has_extensions(cycle) == spread
+    assert bool(framework.on_one_node(cycle).extensions) == spread
     info = cycle.nodes.info(cycle.nodes.row_of["node-1"])
     before = (dict(info.pods), dict(info.requested))
 
@@ -94,6 +98,97 @@ def test_the_fewest_and_least_important_have_to_go(
     victims = [victim.key for victim in found.victims] if isinstance(found, Candidate) else None
     assert victims == (expected or None)
     assert (dict(info.pods), dict(info.requested)) == before, "it was only tried"
+
+
+budgets = st.lists(
+    st.tuples(
+        st.sampled_from(["default", "default", "default", "other"]),
+        st.sampled_from(["app == a", "app != b", "app != b", ""]),
+        st.integers(0, 2),
+        st.sampled_from([(), (), ("resident-0",)]),
+    ),
+    min_size=1,
+    max_size=3,
+)
+
+
+def budget(namespace: str, selector: str, allowed: int, gone: tuple[str, ...]) -> Any:
+    key, operator, value = selector.split() if selector else ("", "", "")
+    expression = {"key": key, "operator": "In" if operator == "==" else "NotIn", "values": [value]}
+    data = {
+        "metadata": {"name": "budget", "namespace": namespace},
+        "spec": {"selector": {"matchExpressions": [expression] if selector else []}},
+        "status": {
+            "disruptionsAllowed": allowed,
+            "disruptedPods": dict.fromkeys(gone, "2026-01-01T00:00:00Z"),
+        },
+    }
+    return msgspec.convert(data, PodDisruptionBudget)
+
+
+@given(
+    residents=st.lists(
+        st.tuples(
+            st.integers(1, 3),
+            st.sampled_from([0, 0, 1, 1, 9]),
+            st.sampled_from(["", "a", "a", "b"]),
+            st.integers(0, 3),
+        ),
+        min_size=3,
+        max_size=6,
+    ),
+    size=st.integers(4, 8),
+    budgets=budgets,
+)
+def test_those_whom_a_budget_protects_stay_if_others_can_go(
+    residents: list[tuple[int, int, str, int]],
+    size: int,
+    budgets: list[tuple[str, str, int, tuple[str, ...]]],
+) -> None:
+    """As upstream does it (plugins.md, DefaultPreemption): in order of importance each pod takes
+    one from every budget that selects it; whoever takes more than is left would break the budget.
+    Those come back first, and each that cannot is a violation."""
+    framework: Any = Filters(needs_friend=False)
+    incoming = PodInfo(pod("incoming", cpu=size, spec={"priority": 5}))
+    info = NodeInfo("node-1")
+    info.set_node(node("node-1", cpu=ROOM))
+    pods = [PodInfo(resident(n, *traits)) for n, traits in enumerate(residents)]
+    for there in pods:
+        info.add_pod(there)
+    left = [allowed for _, _, allowed, _ in budgets]
+    protected, others = [], []
+    lower = sorted((there for there in pods if there.priority < 5), key=importance)
+    for there in lower:
+        app, breaks = there.kind.labels.get("app"), False
+        for n, (namespace, selector, _, gone) in enumerate(budgets):
+            # Whoever has no labels is protected by nobody.
+            selected = app == "a" and selector != ""
+            if namespace == "default" and selected and there.pod.name not in gone:
+                left[n] -= 1
+                breaks = breaks or left[n] < 0
+        (protected if breaks else others).append(there)
+    staying = sum(there.kind.requests["cpu"] for there in pods if there.priority >= 5)
+    fits_without = staying + size * 1000 <= ROOM * 1000
+    victims: list[PodInfo] = []
+    violations = 0
+    for there in [*protected, *others]:
+        if staying + there.kind.requests["cpu"] + size * 1000 <= ROOM * 1000:
+            staying += there.kind.requests["cpu"]
+        else:
+            victims.append(there)
+            violations += there in protected
+
+    cycle: Any = SimpleNamespace(statuses=None)
+    made = [budget(*each) for each in budgets]
+    found = select_victims(framework, cycle, incoming, info, made)
+
+    assert split_by_budget(lower, made) == (protected, others)
+    if not fits_without or not victims:
+        assert isinstance(found, Refusal)
+    else:
+        assert isinstance(found, Candidate)
+        assert found.violations == violations
+        assert [v.key for v in found.victims] == [v.key for v in sorted(victims, key=importance)]
 
 
 class Filters:
@@ -107,16 +202,14 @@ class Filters:
     def pods_for_node(self, node: str, but: str = "") -> list[PodInfo]:
         return [info for info in self.promised if info.uid != but]
 
-    def has_extensions(self, cycle: Any) -> bool:
-        return False
+    def on_one_node(self, cycle: Any) -> OnOneNode:
+        """No filter reads the node object alone, and nobody has to be told of pods."""
+        return OnOneNode((), (), 1, ())
 
     def add_pod(self, *args: Any) -> None:
         pass
 
     remove_pod = add_pod
-
-    def passes_itself(self, cycle: Any, first: int) -> bool:
-        return False
 
     def filter_one(
         self, cycle: Any, pod: PodInfo, info: NodeInfo, *, pods_only: bool = False

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from stowplan.framework.events import Action, ClusterEvent, Resource
 from stowplan.queue.in_flight import InFlight
@@ -139,6 +143,51 @@ def test_too_long_a_history_is_given_up(metrics: QueueMetrics) -> None:
     log.done("stuck")
     assert len(log) == 0
     assert set(metrics.inflight_events.values()) == {0}
+
+
+steps = st.lists(
+    st.tuples(
+        st.sampled_from(["start", "start", "log", "log", "done"]), st.sampled_from("abcdefgh")
+    ),
+    min_size=12,
+    max_size=40,
+)
+
+
+@given(steps=steps, events_max=st.sampled_from([1, 3, 99]))
+def test_every_pod_sees_all_that_came_since_it_left(
+    steps: list[tuple[str, str]], events_max: int
+) -> None:
+    """Against one list of all events, in which each pod remembers its place."""
+    metrics = QueueMetrics()
+    log = InFlight(metrics, events_max=events_max)
+    logged: list[str] = []
+    left_at: dict[str, int | None] = {}
+
+    def kept_from() -> int:
+        return min((at for at in left_at.values() if at is not None), default=len(logged))
+
+    for step, uid in steps:
+        if step == "start":
+            assert log.start(uid) == (uid not in left_at)
+            left_at.setdefault(uid, len(logged))
+        elif step == "done":
+            log.done(uid)
+            left_at.pop(uid, None)
+        else:
+            logged.append(f"e{len(logged) % 3}")
+            log.log(ClusterEvent(Resource.NODE, Action.ADD, logged[-1]), None, None)
+            while len(logged) - kept_from() > events_max:
+                oldest = kept_from()
+                left_at |= {other: None for other, at in left_at.items() if at == oldest}
+
+        kept = logged[kept_from() :]
+        assert log.event_count == len(kept)
+        assert sorted(log.uids) == sorted(left_at)
+        for other, at in left_at.items():
+            assert labels(log, other) == (None if at is None else logged[at:])
+        counts = {label: n for label, n in metrics.inflight_events.items() if n}
+        assert counts == Counter(kept) + Counter(PodPopped=len(left_at))
 
 
 def test_pop_counts_the_attempt_and_the_cycle_and_lowers_the_gauge() -> None:

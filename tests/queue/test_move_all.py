@@ -60,7 +60,7 @@ def test_an_event_nobody_cares_for_wakes_nobody() -> None:
     h.queue.move_all(NODE_DELETE, None, None)
 
     assert h.place(queued) == "unschedulable"
-    assert h.queue.metrics.hint_executions == {}
+    assert h.queue.metrics.hint_durations == {}
 
 
 def test_pre_check_limits_who_is_looked_at() -> None:
@@ -153,4 +153,4 @@ def test_an_event_that_nobody_may_hear_of_moves_nobody() -> None:
     h.queue.move_all(NODE_ADD, None, None, lambda info: False)
 
     assert [h.place(queued) for queued in pods] == ["unschedulable", "unschedulable"]
-    assert h.queue.metrics.hint_executions == {}
+    assert h.queue.metrics.hint_durations == {}

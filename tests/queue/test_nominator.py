@@ -248,3 +248,19 @@ def test_leaving_the_queue_and_coming_back_is_a_change() -> None:
     version = h.queue.nominator.version
     h.fail(queued, "Fit")
     assert h.queue.nominator.nodes_changed_since(version) == ["a"]
+
+
+def test_whoever_takes_over_knows_what_changed_when() -> None:
+    before, after = Nominator(nobody), Nominator(nobody)
+    versions = [before.version]
+    for node in "abc":
+        before.add(pod(f"to-{node}"), Nominate(node))
+        versions.append(before.version)
+
+    after.take_over(before)
+
+    for version in versions:
+        assert after.nodes_changed_since(version) == before.nodes_changed_since(version)
+    assert (after.nodes(), len(after), after.version) == (["a", "b", "c"], 3, before.version)
+    before.add(pod("late"), Nominate("a"))
+    assert len(after.pods_for_node("a")) == 1, "they go on apart"

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from stowplan.framework.events import Action, ClusterEvent, Hint, Resource, on
 from stowplan.framework.status import Code, Status
 from stowplan.objects.pod import Pod
-from stowplan.queue import QueuedPod, QueueMetrics, Worth, build_hint_map
-from stowplan.queue.hints import Hints
+from stowplan.queue import QueuedPod, build_hint_map
+from stowplan.queue.hints import Hints, Worth
+from stowplan.queue.metrics import QueueMetrics
 from stowplan.queue.unschedulable import GroupKey
 from stowplan.state.pod_info import PodInfo
 from tests.queue.builders import (
@@ -84,10 +85,12 @@ def test_moves_says_of_each_pod_what_worth_says(
     wanted = {queued.info.key: asked.worth(queued, POD_DELETE, gone, None) for queued in pods}
     found = {queued.info.key: worth for worth, of_worth in moves for queued in of_worth}
     assert found == {key: worth for key, worth in wanted.items() if worth is not Worth.SKIP}
-    assert together.hint_executions == each.hint_executions
-    counts = {key: sum(h.counts) for key, h in together.hint_durations.items()}
-    assert counts == each.hint_executions
-    errors = sum(count for key, count in each.hint_executions.items() if key[2] == "Error")
+    counts, each_counts = (
+        {key: sum(asked.counts) for key, asked in metrics.hint_durations.items()}
+        for metrics in (together, each)
+    )
+    assert counts == each_counts
+    errors = sum(count for key, count in counts.items() if key[2] == "Error")
     assert len(failures) == errors, "a failure is told of every pod"
 
 
@@ -110,6 +113,29 @@ def test_replicas_are_asked_once_where_the_hint_allows_it() -> None:
 
         assert len(asked) == count
         assert h.incoming("backoff", "NodeAdd") == 5
+
+
+def test_pods_that_an_event_does_not_concern_count_as_skipped_without_being_asked() -> None:
+    asked: list[str] = []
+
+    def note(pod: Pod, old: Any, new: Any) -> Hint:
+        asked.append(pod.metadata.name)
+        return Hint.QUEUE
+
+    def concerned(old: Any, new: Any) -> Any:
+        return lambda pod: pod.metadata.name == "p3"
+
+    plugin = Plugin("Own", [on(Resource.NODE, Action.ADD, note, concerned=concerned)])
+    h = Harness(plugin)
+    for number in range(5):
+        h.failed(pod(f"p{number}"), plugin.name)
+    asked.clear()
+
+    h.queue.move_all(NODE_ADD, None, None)
+
+    assert asked == ["p3"]
+    assert h.incoming("backoff", "NodeAdd") == 1
+    assert sum(h.queue.metrics.hint_durations["Own", "NodeAdd", "QueueSkip"].counts) == 4
 
 
 def test_pods_of_several_kinds_are_moved_in_the_order_they_came() -> None:

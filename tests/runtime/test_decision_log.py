@@ -61,17 +61,22 @@ def test_attempts_are_written_at_three() -> None:
     assert second["msg"] == "Successfully bound pod to node"
 
 
-def test_a_plugin_that_fails_is_written_always_and_by_name() -> None:
+@pytest.mark.parametrize("verbosity", [0, 2])
+def test_a_plugin_that_fails_is_written_always_with_its_name_and_line(verbosity: int) -> None:
     def broken(*args: object) -> None:
         raise RuntimeError("disk on fire")
 
-    found = lines(0, node("n1"), pod("a"), plugins=(make_plugin("Broken", filter_node=broken),))
+    plugins = (make_plugin("Broken", filter_node=broken),)
+    found = lines(verbosity, node("n1"), pod("a"), plugins=plugins)
 
     failed = next(line for line in found if line["msg"] == "Plugin failed")
     assert (failed["plugin"], failed["extensionPoint"]) == ("Broken", "Filter")
     assert "disk on fire" in str(failed["err"])
-    assert "disk on fire" in str(failed["stacktrace"])
-    assert any(line["msg"] == "Error scheduling pod; retrying" for line in found)
+    place = f"{__file__}:{broken.__code__.co_firstlineno + 1}"
+    assert failed["at"] == place
+    assert ("stacktrace" in failed) == (verbosity == 2)
+    retrying = next(line for line in found if line["msg"] == "Error scheduling pod; retrying")
+    assert place in str(retrying["err"])
 
 
 def test_when_off_nothing_of_a_decision_is_looked_at() -> None:

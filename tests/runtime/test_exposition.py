@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
+from stowplan.framework.histogram import Histogram, exponential
+from stowplan.printable import printable_lines
 from stowplan.runtime.exposition import (
     Family,
-    Histogram,
     Kind,
     Level,
     Spec,
-    exponential,
     number,
     text_of,
 )
@@ -61,13 +61,15 @@ def test_numbers_are_written_as_go_does(value: float, text: str) -> None:
 
 @given(st.text(), st.text())
 def test_any_label_survives_the_way(one: str, other: str) -> None:
+    """Controls written out: nobody's terminal is to obey them."""
     family = Family(COUNTER)
     family.add(one, other)
 
     (read,) = text_string_to_metric_families(text_of([family]))
 
     (sample,) = read.samples
-    assert sample.labels == {"x": one, "y": other}
+    shown = {"x": printable_lines(one), "y": printable_lines(other)}
+    assert sample.labels == shown
 
 
 @given(st.lists(st.floats(0, 10)))

@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from stowplan.cluster.tls import load_pair
-from stowplan.config import Duration, ExtenderTLSConfig
-from stowplan.config import Extender as ExtenderConfig
+from stowplan.config import Duration, ExtenderConfig, ExtenderTLSConfig
 from stowplan.core.extender import CallExtender, Extender, ExtenderAnswer
 from stowplan.runtime import extender_client
 from stowplan.runtime.certs import self_signed

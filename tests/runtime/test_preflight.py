@@ -10,9 +10,9 @@ import pytest
 
 from stowplan.clock import VirtualClock
 from stowplan.errors import ApiError, Forbidden, NotFound, Unauthorized, Unavailable
-from stowplan.objects.kinds import NODE, POD
+from stowplan.objects.kinds import NODE, POD, POD_GROUP_BETA
 from stowplan.runtime.log import Log
-from stowplan.runtime.preflight import check_cluster, needed_rights
+from stowplan.runtime.preflight import check_rights, needed_rights, reach, served_groups
 
 LEASE = ("kube-system", "my-lease")
 
@@ -53,7 +53,8 @@ async def check(server: Server, timeout_s: float = 60.0) -> float:
 
     wanted = needed_rights([NODE, POD], LEASE)
     log = Log(clock, stream=io.StringIO())
-    await check_cluster(server, wanted, timeout_s=timeout_s, clock=clock, log=log, sleep=sleep)
+    await reach(server, timeout_s, clock=clock, log=log, sleep=sleep)
+    await check_rights(server, wanted)
     return clock.now()
 
 
@@ -79,9 +80,12 @@ async def test_everything_that_scheduling_takes_is_asked_for() -> None:
         ("patch", "persistentvolumeclaims", "", ""),
         ("get", "resourceclaims", "", "resource.k8s.io"),
         ("create", "resourceclaims", "", "resource.k8s.io"),
+        ("update", "resourceclaims", "", "resource.k8s.io"),
         ("patch", "resourceclaims", "", "resource.k8s.io"),
         ("delete", "resourceclaims", "", "resource.k8s.io"),
+        ("update", "resourceclaims", "status", "resource.k8s.io"),
         ("patch", "resourceclaims", "status", "resource.k8s.io"),
+        ("update", "resourceclaims", "binding", "resource.k8s.io"),
         ("patch", "resourceclaims", "binding", "resource.k8s.io"),
         ("create", "events", "", "events.k8s.io"),
         ("patch", "events", "", "events.k8s.io"),
@@ -167,3 +171,56 @@ async def test_no_waiting_makes_a_certificate_valid() -> None:
 
     assert "certificate-authority" in caught.value.hint
     assert len(server.failures) == 1
+
+
+class Discovery:
+    """Serves these versions of scheduling.k8s.io, each with or without groups."""
+
+    server = "https://api:6443"
+
+    def __init__(self, **versions: bool) -> None:
+        self._versions = versions
+
+    async def text(self, path: str) -> str:
+        raise AssertionError(path)
+
+    async def ask(self, method: str, path: str, body: Any = None) -> Any:
+        has_groups = self._versions.get(path.rpartition("/")[2])
+        if has_groups is None:
+            raise NotFound(path)
+        names = ["priorityclasses", *(["podgroups", "podgroups/status"] if has_groups else [])]
+        return {"resources": [{"name": name} for name in names]}
+
+
+@pytest.mark.parametrize(
+    ("versions", "condition", "implied"),
+    [
+        ({"v1alpha2": True}, "PodGroupScheduled", ()),
+        (
+            {"v1beta1": True},
+            "PodGroupInitiallyScheduled",
+            ("GangScheduling", "WorkloadAwarePreemption"),
+        ),
+        ({"v1alpha2": True, "v1beta1": False}, "PodGroupScheduled", ()),
+    ],
+)
+async def test_groups_are_used_in_the_version_that_is_served(
+    versions: dict[str, bool], condition: str, implied: tuple[str, ...]
+) -> None:
+    found = await served_groups(Discovery(**versions))
+
+    assert (found.condition, found.implied_gates) == (condition, implied)
+
+
+async def test_a_server_without_groups_is_named() -> None:
+    with pytest.raises(Unavailable, match="serves no podgroups") as caught:
+        await served_groups(Discovery(v1alpha2=False))
+
+    assert "--runtime-config=scheduling.k8s.io/v1alpha2=true" in caught.value.hint
+
+
+def test_rights_to_groups_are_asked_for_where_they_are_watched() -> None:
+    asked = {str(right) for right in needed_rights([POD, POD_GROUP_BETA], None)}
+
+    assert "patch podgroups/status.scheduling.k8s.io" in asked
+    assert "watch podgroups.scheduling.k8s.io" in asked

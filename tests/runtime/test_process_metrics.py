@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from stowplan.runtime.exposition import Family
-from stowplan.runtime.metric_table import PROCESS
+from stowplan.runtime.metric_table import SPECS
 from stowplan.runtime.process_metrics import read_process
 
+PROCESS = [spec for spec in SPECS if spec.name.startswith("process_")]
 TICKS = os.sysconf("SC_CLK_TCK")
 PAGE = os.sysconf("SC_PAGE_SIZE")
 NETSTAT = "TcpExt: A B\nTcpExt: 1 2\nIpExt: InNoRoutes InOctets OutOctets\nIpExt: 0 1234 5678\n"

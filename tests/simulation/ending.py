@@ -13,6 +13,7 @@ from stowplan.objects.coordination import Event
 from stowplan.objects.kinds import EVENT
 from stowplan.runtime.driver import WATCHED
 from stowplan.state.pod_info import PodInfo
+from tests.simulation import allocations
 from tests.simulation.invariants import Broken
 from tests.simulation.oracle import FreshScheduler
 from tests.simulation.process import Process
@@ -57,6 +58,7 @@ def _problems(world: World) -> Iterable[str]:
         yield from _leftovers(process)
         yield from _schedulable(world, process)
     yield from _lost_events(world)
+    yield from world.allocations.left_over()
 
 
 def _views(world: World, process: Process) -> Iterable[str]:
@@ -76,11 +78,13 @@ def _leftovers(process: Process) -> Iterable[str]:
         "reserved": list(process.reserved),
         "waiting at Permit": machine.waiting.uids(),
         "in PreBind": list(machine.bindings.in_pre_bind),
+        "claims in flight": allocations.in_flight(process),
         "timers": [""] * machine.stepper.timer_count,
     }
     for what, found in left.items():
         if found:
             yield f"{process.name} has {len(found)} {what} left: {found}"
+    yield from allocations.cache_problems(process)
 
 
 def _schedulable(world: World, process: Process) -> Iterable[str]:

@@ -19,6 +19,7 @@ from stowplan.objects.pod import Pod
 from stowplan.state.consistency import cache_problems, table_problems
 from stowplan.state.node_info import NodeInfo
 from stowplan.state.pod_info import PodInfo
+from tests.simulation.devices import EXTENDED
 
 if TYPE_CHECKING:
     from tests.simulation.process import Process
@@ -177,6 +178,8 @@ def overcommitted(node: Node, pods: Iterable[Pod], newcomer: Pod) -> str:
     if count > info.allocatable.get("pods", 0):
         return f"{count} pods"
     for name, amount in wanted.requests.items():
+        if name == EXTENDED:
+            continue  # It is had as devices, which `allocations` counts.
         if amount and requested[name] > info.allocatable.get(name, 0):
             return f"{requested[name]} {name}"
     for _, protocol, port in wanted.host_ports:

@@ -14,12 +14,14 @@ from stowplan.cluster.reflector import Reflector
 from stowplan.core.messages import Call, Effect
 from stowplan.framework.events import Action
 from stowplan.objects.api import Bind
+from stowplan.plugins.dynamic_resources.binding import ClaimBinding
+from stowplan.plugins.dynamic_resources.claim_cache import ClaimCache
 from stowplan.queue.backoff import BackoffQueue
 from stowplan.queue.nominator import Nominator
 from stowplan.queue.scheduling_queue import SchedulingQueue
 from stowplan.runtime.driver import Driver
 from stowplan.state.cache import Cache
-from stowplan.state.changes import Change
+from stowplan.state.changes import CacheChange
 from stowplan.state.node_info import NodeInfo
 
 Plant = Callable[[pytest.MonkeyPatch], None]
@@ -130,9 +132,31 @@ def table_misses_changes(patch: pytest.MonkeyPatch) -> None:
     take_changes = Cache.take_changes
 
     def some(self: Cache) -> list[Any]:
-        return [change for change in take_changes(self) if change[0] is not Change.POD_REMOVED]
+        return [change for change in take_changes(self) if change[0] is not CacheChange.POD_REMOVED]
 
     patch.setattr(Cache, "take_changes", some)
+
+
+def double_allocation(patch: pytest.MonkeyPatch) -> None:
+    """Devices that are being written into a claim are given to the next one as well."""
+    count = ClaimCache._count
+
+    def blind(self: ClaimCache, uid: str) -> None:
+        under_way, self._in_flight = self._in_flight, {}
+        count(self, uid)
+        self._in_flight = under_way
+
+    patch.setattr(ClaimCache, "_count", blind)
+
+
+def forgotten_release(patch: pytest.MonkeyPatch) -> None:
+    """What was kept for a claim is kept when nothing came of it."""
+    patch.setattr(ClaimCache, "end", lambda *_: False)
+
+
+def forgotten_reservation(patch: pytest.MonkeyPatch) -> None:
+    """After a binding failed, its claims stay reserved and its special claim stays."""
+    patch.setattr(ClaimBinding, "undo", lambda *_: None)
 
 
 PLANTS: tuple[Plant, ...] = (
@@ -150,4 +174,7 @@ PLANTS: tuple[Plant, ...] = (
     deadline_ignored,
     sums_not_lowered,
     table_misses_changes,
+    double_allocation,
+    forgotten_release,
+    forgotten_reservation,
 )

@@ -23,7 +23,7 @@ from stowplan.core.messages import Call, Effect, Event, RecordEvent, Tick
 from stowplan.framework.errors import PluginFailed
 from stowplan.framework.handle import Handle
 from stowplan.objects.api import Bind, Request
-from stowplan.objects.kinds import NODE, POD
+from stowplan.objects.kinds import NODE, POD, RESOURCE_CLAIM
 from stowplan.plugins import IN_TREE
 from stowplan.runtime.driver import Driver
 from stowplan.runtime.event_recorder import EventRecorder
@@ -31,6 +31,7 @@ from stowplan.runtime.lifecycle import Election, Replica
 from stowplan.runtime.log import Log
 from stowplan.state.pod_info import PodInfo
 from tests.simulation.clocks import DriftingClock
+from tests.simulation.devices import EXTENDED
 from tests.simulation.invariants import (
     Broken,
     check_bind,
@@ -70,7 +71,7 @@ class Process:
         self.line.on_sent = self._sent
         self.line.deliver = self._step
         self.line.on_answered = self._answered
-        self.line.on_carried_out = lambda *what: world.bindings.carried_out(self, *what)
+        self.line.on_carried_out = self._carried_out
         self.leases: Line | None = None
         self.reserved: dict[str, str] = {}
         self.open_binds: dict[str, str] = {}
@@ -195,10 +196,12 @@ class Process:
     def doubt(self, pod: PodInfo, decision: Decision) -> None:
         """Ask somebody else now and then.
 
-        Not about volumes, which are set aside where only the plugin sees it, nor about what an
-        extender had a say in.
+        Not about volumes and devices, which are set aside where only the plugin sees it, nor about
+        what an extender had a say in.
         """
         if decision.error or pod.kind.volumes or self.machine.algorithm.extenders:
+            return
+        if pod.kind.spec.resource_claims or EXTENDED in pod.kind.requests:
             return
         if self._doubts.random() > DOUBTED_SHARE:
             return
@@ -215,6 +218,10 @@ class Process:
         if isinstance(request, Bind):
             check_bind(self, request)
             self.open_binds[request.uid] = request.node
+
+    def _carried_out(self, request: Request, answer: Answer) -> None:
+        self.world.bindings.carried_out(self, request, answer)
+        self.world.allocations.carried_out(self, request, answer)
 
     def _answered(self, request: Request, answer: Answer) -> None:
         if isinstance(request, Bind):
@@ -276,7 +283,9 @@ class Notes:
             process.problems.append(f"{queued.info.key} is tried twice at the same time")
         self.under_way[uid] = queued.info.key
         informers = process.driver.informers
-        process.seen_versions[uid] = {kind.name: informers[kind]._version for kind in (POD, NODE)}
+        process.seen_versions[uid] = {
+            kind.name: informers[kind]._version for kind in (POD, NODE, RESOURCE_CLAIM)
+        }
 
     def decided(self, queued: Any, decision: Any, now_s: float, seconds: float) -> None:
         for word in ("internal error", "snapshot state is not consistent"):

@@ -22,6 +22,7 @@ def scheduler_config(weather: Weather, *, spread_weight: int = 2) -> SchedulerCo
         enabled.append({"name": "Pilot"})
     if weather.raises:
         enabled.append({"name": "Gremlin"})
+    devices = {"name": "DynamicResources", "args": {"bindingTimeout": "20s"}}
     extenders: list[dict[str, Any]] = []
     if weather.extender:
         extenders.append(
@@ -40,7 +41,11 @@ def scheduler_config(weather: Weather, *, spread_weight: int = 2) -> SchedulerCo
             "apiVersion": "kubescheduler.config.k8s.io/v1",
             "kind": "KubeSchedulerConfiguration",
             "profiles": [
-                {"schedulerName": SCHEDULER, "plugins": {"multiPoint": {"enabled": enabled}}}
+                {
+                    "schedulerName": SCHEDULER,
+                    "plugins": {"multiPoint": {"enabled": enabled}},
+                    "pluginConfig": [devices],
+                }
             ],
             "extenders": extenders,
         }

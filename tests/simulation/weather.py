@@ -66,6 +66,10 @@ class Weather:
     """Pods are deleted and changed while they are on their way."""
     volumes: bool = False
     provision_fails: float = 0.0
+    devices: bool = False
+    """Drivers publish devices, and pods claim them."""
+    driver_fails: float = 0.0
+    """Devices that cannot be attached."""
 
     @property
     def names(self) -> str:
@@ -80,7 +84,9 @@ class Weather:
 def weather_of(seed: int) -> Weather:
     """Each fault has a generator of its own, so that a new one leaves the others as they were."""
     if Random(f"{seed}/weather").random() < FAIR_SHARE:
-        return Weather(permit=_is(seed, "permit"), volumes=_is(seed, "volumes"))
+        return Weather(
+            permit=_is(seed, "permit"), volumes=_is(seed, "volumes"), devices=_is(seed, "devices")
+        )
     drawn: dict[str, Any] = {
         **{name: _one_of(seed, name, *choices) for name, choices in _SHARES.items()},
         **{name: _is(seed, name, share) for name, share in _PRESENT.items()},
@@ -108,6 +114,7 @@ _SHARES: dict[str, tuple[float, tuple[float, ...]]] = {
     "raises": (0.4, (0.01, 0.1)),
     "hangs": (0.5, (0.05, 0.3)),
     "provision_fails": (0.5, (0.1, 0.4)),
+    "driver_fails": (0.5, (0.1, 0.4)),
 }
 """How often a fault is there at all, and how strong it may then be."""
 
@@ -119,6 +126,7 @@ _PRESENT = {
     "resizes": 0.3,
     "churn": 0.5,
     "volumes": 0.4,
+    "devices": 0.4,
 }
 
 

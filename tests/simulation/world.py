@@ -24,8 +24,11 @@ from stowplan.objects.kinds import NODE, POD, PRIORITY_CLASS, STORAGE_CLASS, Kin
 from stowplan.objects.node import Node
 from stowplan.objects.pod import Pod
 from tests.simulation import ending, storage, things
+from tests.simulation.allocations import Allocations
 from tests.simulation.bindings import Bindings
 from tests.simulation.clocks import DriftingClock
+from tests.simulation.devices import PERIOD_S as DEVICES_PERIOD_S
+from tests.simulation.devices import Devices
 from tests.simulation.invariants import Broken
 from tests.simulation.network import Line
 from tests.simulation.process import Process
@@ -67,6 +70,8 @@ class World:
         """Pods whose binding was announced with an event: uid -> `namespace/name`."""
         self.bindings = Bindings(self)
         self.users = Users(self)
+        self.allocations = Allocations(self)
+        self.devices = Devices(self)
         self._rest_by_s = NEVER_S
 
     def _host_clock(self) -> DriftingClock:
@@ -99,6 +104,8 @@ class World:
         Kubelet(store, clock=clock, call_later=clock.at, random=Random(self.seed)).start()
         Controllers(store, clock=clock, call_later=clock.at, random=Random(self.seed)).start()
         self.users.settle()
+        if self.weather.devices:
+            self.devices.settle()
         for number in range(self.weather.replicas):
             clock.at(random.uniform(0.0, 1.0), partial(self._start_process, number))
         self._plan_storm()
@@ -112,6 +119,9 @@ class World:
         self._repeat(weather.stop_period_s, self._stop)
         self._repeat(weather.reconfigure_period_s, self._reconfigure)
         self._forever(BOOKMARK_PERIOD_S, self.store.send_bookmarks)
+        if weather.devices:
+            self._repeat(1.0, self.devices.act)
+            self._forever(DEVICES_PERIOD_S, self.devices.work)
         if weather.volumes:
             self._forever(storage.PERIOD_S, storage.VolumeController(self).work)
 
@@ -142,6 +152,7 @@ class World:
         if not self.nodes():
             # Without any node pods are tried for ever, as upstream does.
             self.users.create_node()
+        self.devices.complete()
         self._forever(KICK_PERIOD_S, self._kick)
 
     def _kick(self) -> None:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from stowplan.objects.labels import selector_from_map
-from stowplan.state import count_index, counts
+from stowplan.state import count_index, counts, pod_sorts
 from stowplan.state.count_index import CountQuery, DomainQuery
 from stowplan.state.node_info import NodeInfo
 from stowplan.state.node_table import NodeTable, Rows
@@ -154,8 +154,22 @@ OPS = st.lists(
 )
 
 
+@pytest.fixture(params=[None, 0], ids=["few-labels", "many-labels"])
+def labels_max(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Kinds of pods with many labels are filed in another way; 0 makes it the way of all."""
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param is not None:
+            patch.setattr(pod_sorts, "_LABELS_MAX", request.param)
+        yield
+
+
+@pytest.mark.usefixtures("labels_max")
 @pytest.mark.parametrize("few", [0, 1000], ids=["added-up-anew", "moved-one-by-one"])
-@settings(max_examples=60, deadline=None)
+@settings(
+    max_examples=60,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 @given(OPS, OPS)
 def test_counts_follow_pods_and_nodes(few: int, before: list[Any], after: list[Any]) -> None:
     world, queries = World(), Queries()
@@ -245,6 +259,7 @@ def test_two_tables_may_hold_the_same_kind_of_pod() -> None:
     ] == [[3], [2]]
 
 
+@pytest.mark.usefixtures("labels_max")
 def test_terms_in_use_are_found_by_the_pods_they_match() -> None:
     def carrier(term: dict[str, Any]) -> PodInfo:
         stanza = {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": ZONE, **term}]}

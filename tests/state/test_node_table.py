@@ -179,12 +179,33 @@ def test_a_rebuilt_table_lives_on(before: list[Step], after: list[Step]) -> None
     cluster.table.rebuild(cluster.cache)
 
     assert table_problems(cluster.table, cluster.cache) == []
+    fresh = NodeTable()
+    fresh.rebuild(cluster.cache)
+    assert cluster.read(cluster.table) == Cluster().read(fresh)
     every = set(range(cluster.table.size))
     for each in (follower, node_follower):
         assert set(each.changed(cluster.table) or ()) == every
     for step in after:
         cluster.do(step)
     cluster.refresh()
+    assert table_problems(cluster.table, cluster.cache) == []
+
+
+def test_a_pod_that_mounts_another_claim_now() -> None:
+    cluster = Cluster()
+    cluster.do(("set node", 0, 0, 1))
+
+    def mounting(claim: str) -> Pod:
+        volume = {"name": "v", "persistentVolumeClaim": {"claimName": claim}}
+        spec = {"volumes": [volume]}
+        return pod("p", node=NODES[0], metadata={"uid": "uid-p"}, spec=spec)
+
+    cluster.cache.add_pod(mounting("before"))
+    cluster.refresh()
+    cluster.cache.update_pod(mounting("after"))
+    cluster.refresh()
+
+    assert [*cluster.table.pods.claims] == ["default/after"]
     assert table_problems(cluster.table, cluster.cache) == []
 
 
@@ -199,9 +220,9 @@ def filled(node_count: int, pods_each: int) -> Cluster:
 
 
 def written(cluster: Cluster) -> int:
-    before = cluster.table.rows_written
+    before = cluster.table.version
     cluster.table.refresh(cluster.cache)
-    return cluster.table.rows_written - before
+    return cluster.table.version - before
 
 
 def test_cost_follows_the_nodes_that_changed() -> None:
@@ -213,7 +234,7 @@ def test_cost_follows_the_nodes_that_changed() -> None:
             cluster.cache.add_pod(pod(f"new-{n}-{m}", node=f"n-{n}"))
     assert written(cluster) == 7
     cluster.cache.remove_node("n-8")
-    assert written(cluster) == 0
+    assert written(cluster) == 1
     assert cluster.table.node_count == 499
 
 
@@ -377,3 +398,31 @@ def test_rows_without_a_node_have_no_numbers_of_lists_that_are_gone() -> None:
 
     assert renumbered
     assert table_problems(table, cache) == []
+
+
+def test_a_table_that_grows_forgets_nothing() -> None:
+    cluster = Cluster()
+    for number in range(len(NODES)):
+        cluster.do(("set node", number, 0, 5 - number))
+        cluster.do(("add pod", number, number, number % 3))
+    cluster.refresh()
+    capacity = cluster.table.capacity
+
+    for number in range(2 * capacity):
+        cluster.cache.add_node(node(f"more-{number}", labels={ZONE: f"zone-{number % 2}"}))
+        if number % 100 == 0:
+            cluster.refresh()
+    cluster.refresh()
+
+    assert cluster.table.capacity > capacity
+    assert not table_problems(cluster.table, cluster.cache)
+    fresh = NodeTable()
+    fresh.rebuild(cluster.cache)
+    assert cluster.read(cluster.table) == cluster.read(fresh)
+    for name in IMAGES:
+        found, known = cluster.table.image(name), fresh.image(name)
+        assert found is not None
+        assert known is not None
+        for ours, theirs in zip(found, known, strict=True):
+            for each, row in cluster.table.row_of.items():
+                assert ours[row] == theirs[fresh.row_of[each]]

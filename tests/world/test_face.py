@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
+import time
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -13,7 +15,7 @@ import pytest
 
 import stowplan as sp
 from stowplan import plugin
-from stowplan.errors import ConfigError, InputError, Invalid
+from stowplan.errors import ConfigError, InputError, Invalid, PluginError
 from tests.world.things import deployment, pod, workload
 
 
@@ -295,3 +297,83 @@ def test_what_comes_from_the_cluster_is_shown_as_text() -> None:
         assert repr(cluster.decision("default/p")).startswith(
             "<Decision: default/p has no node: 0/1 nodes are available: 1 node(s) had untolerated"
         )
+
+
+class Failing:
+    name = "Failing"
+
+    def __init__(self, args: Any, handle: plugin.Handle) -> None:
+        pass
+
+    def filter_node(self, cycle: Any, pod: Any, node: Any) -> None:
+        raise LookupError("no such team")
+
+
+def test_in_a_strict_cluster_the_failure_of_a_plugin_ends_the_run() -> None:
+    with sp.Cluster(plugins=[Failing], strict=True) as cluster:
+        cluster.add_nodes(1)
+        cluster.apply(pod("small", cpu="1"))
+        with cluster.fork() as trial, pytest.raises(PluginError) as raised:
+            trial.run()
+        assert re.fullmatch(
+            r"Failing failed in Filter: LookupError: no such team \(.*test_face\.py:\d+\)",
+            str(raised.value),
+        )
+        assert isinstance(raised.value.__cause__, LookupError)
+    with sp.Cluster(plugins=[Failing]) as cluster:
+        cluster.add_nodes(1)
+        cluster.apply(pod("small", cpu="1"))
+        cluster.run(seconds=1)
+        assert "no such team" in cluster.decision("default/small").message
+
+
+def test_under_the_real_clock_the_same_happens_in_real_time() -> None:
+    with sp.Cluster(clock="real") as cluster:
+        before = time.time()
+        cluster.add_nodes(1, cpu="4")
+        cluster.apply([pod("small", cpu="1"), pod("huge", cpu="64")])
+        cluster.run(seconds=0)
+        cluster.run()
+
+        assert before <= cluster.now <= time.time()
+        assert cluster.decision("default/small").node == "node-1"
+        assert not cluster.decision("default/huge")
+        with cluster.fork() as trial:
+            trial.add_nodes(1, cpu="64")
+            trial.run()
+            assert trial.diff(cluster).placed == {"default/huge": "node-2"}
+            assert before <= trial.now <= time.time()
+        assert [it.name for it in cluster.pods(pending=True)] == ["huge"]
+
+
+def test_gpus_are_claimed_and_given_back() -> None:
+    requests = [{"name": "gpus", "exactly": {"deviceClassName": "gpu.stowplan.dev", "count": 2}}]
+    template = {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaimTemplate",
+        "metadata": {"name": "two"},
+        "spec": {"spec": {"devices": {"requests": requests}}},
+    }
+    claims = [{"name": "gpus", "resourceClaimTemplateName": "two"}]
+    with sp.Cluster(seed=1) as cluster:
+        cluster.add_nodes(2, gpus=2)
+        web = deployment("web", 3)
+        web["spec"]["template"]["spec"]["resourceClaims"] = claims
+        cluster.apply([template, web])
+        cluster.run()
+        (waiting,) = cluster.pods(pending=True).keys
+        assert cluster.decision(waiting).reasons == {"cannot allocate all claims": 2}
+
+        with cluster.fork() as other:
+            other.add_nodes(1, like="node-1")
+            other.run()
+            assert other.pods(pending=True).keys == []
+
+        web["spec"]["replicas"] = 2
+        cluster.apply(web)
+        cluster.run()
+        assert cluster.pods(pending=True).keys == []
+        assert len(cluster.objects("ResourceClaim").keys) == 2
+
+        with pytest.raises(InputError, match="number of GPUs"):
+            cluster.add_nodes(1, gpus=129)

@@ -6,8 +6,8 @@ remembered: pods made from one template are checked once, and share one spec in 
 that differs from one before only in what its containers ask for, nothing else is checked again.
 
 Mirrors the admission plugins Priority, RuntimeClass, DefaultTolerationSeconds,
-DefaultStorageClass and PodTopologyLabels, and the pod strategy's `PrepareForCreate`.  `store`
-calls it for every create.
+DefaultStorageClass, PodTopologyLabels, PodGroupProtection and PodGroupWorkloadExists, and the pod
+strategy's `PrepareForCreate`.  `store` calls it for every create.
 """
 
 from __future__ import annotations
@@ -18,15 +18,37 @@ from typing import Any, Protocol
 from msgspec import Struct
 from msgspec.structs import replace
 
-from stowplan.apiserver.answers import InvalidObject, forbidden
+from stowplan.apiserver.answers import InvalidObject, Problem, forbidden
 from stowplan.apiserver.defaults import PREEMPT_LOWER_PRIORITY, default_containers, default_spec
+from stowplan.apiserver.device_rules import admin_problems
 from stowplan.apiserver.folding import fold_label_keys, folds_label_keys
 from stowplan.apiserver.pod_validation import amounts_are_right, validate_spec, validate_volumes
 from stowplan.apiserver.pod_writes import PENDING
+from stowplan.apiserver.validation import subdomain_problem
 from stowplan.objects.base import Condition, KubeObject, ObjectMeta
-from stowplan.objects.codec import encode
-from stowplan.objects.kinds import NODE, POD, PRIORITY_CLASS, RUNTIME_CLASS, STORAGE_CLASS, Kind
+from stowplan.objects.codec import encode, join
+from stowplan.objects.devices import ResourceClaim, ResourceClaimTemplate
+from stowplan.objects.kinds import (
+    NAMESPACE,
+    NODE,
+    POD,
+    POD_GROUP,
+    PRIORITY_CLASS,
+    RESOURCE_CLAIM,
+    RUNTIME_CLASS,
+    STORAGE_CLASS,
+    WORKLOAD,
+    Kind,
+)
 from stowplan.objects.pod import Container, Pod, PodSpec, PodStatus, Toleration
+from stowplan.objects.pod_groups import (
+    GENERIC_WORKLOAD,
+    PROTECTION,
+    WORKLOAD_AWARE_PREEMPTION,
+    GroupWorkload,
+    PodGroup,
+    PodGroupSpec,
+)
 from stowplan.objects.quantity import QuantityError, parse_quantity
 from stowplan.objects.storage import PersistentVolumeClaim, StorageClass
 from stowplan.objects.workloads import PriorityClass, RuntimeClass
@@ -37,7 +59,9 @@ REGION_LABEL = "topology.kubernetes.io/region"
 SPECS_MAX = 1024
 LABELS_MAX = 1024
 
-ADMITTED = frozenset({PersistentVolumeClaim, PriorityClass})
+ADMITTED = frozenset(
+    {PersistentVolumeClaim, PodGroup, PriorityClass, ResourceClaim, ResourceClaimTemplate}
+)
 """The kinds that `admit_object` may change or refuse."""
 
 _GATED = PodStatus(
@@ -71,8 +95,10 @@ class _Admitted(Struct, frozen=True, gc=False):
 
 
 class Admission:
-    def __init__(self, lookup: Lookup) -> None:
+    def __init__(self, lookup: Lookup, gates: frozenset[str]) -> None:
         self._lookup = lookup
+        self._gates = gates
+        """Feature gates that are on."""
         self._by_identity: dict[int, _Admitted] = {}
         self._by_text: dict[bytes, _Admitted] = {}
         self._by_form: dict[bytes, _Admitted] = {}
@@ -81,7 +107,7 @@ class Admission:
 
     def fork(self, lookup: Lookup) -> Admission:
         """One that remembers the same: what both admit from here on shares it too."""
-        other = Admission(lookup)
+        other = Admission(lookup, self._gates)
         other._by_identity = self._by_identity.copy()
         other._by_text = self._by_text.copy()
         other._by_form = self._by_form.copy()
@@ -160,6 +186,8 @@ class Admission:
 
     def _admit_spec(self, source: PodSpec, name: str) -> _Admitted:
         spec = default_spec(source)
+        if spec.scheduling_group is not None and GENERIC_WORKLOAD not in self._gates:
+            spec = replace(spec, scheduling_group=None)
         spec = self._with_priority(spec, name)
         spec = self._with_runtime_class(spec, name)
         if problems := validate_spec(spec):
@@ -167,7 +195,7 @@ class Admission:
         return _Admitted(source, spec, folds_label_keys(spec))
 
     def _with_priority(self, spec: PodSpec, name: str) -> PodSpec:
-        chosen = self._priority_class(spec, name)
+        chosen = self._priority_class(POD, name, spec.priority_class_name)
         value = chosen.value if chosen is not None else 0
         policy = (chosen.preemption_policy if chosen else None) or PREEMPT_LOWER_PRIORITY
         if spec.priority is not None and spec.priority != value:
@@ -194,12 +222,12 @@ class Admission:
             spec, priority=value, preemption_policy=policy, priority_class_name=class_name
         )
 
-    def _priority_class(self, spec: PodSpec, name: str) -> PriorityClass | None:
-        if spec.priority_class_name:
-            chosen = self._lookup.find(PRIORITY_CLASS, "", spec.priority_class_name)
+    def _priority_class(self, kind: Kind, name: str, class_name: str) -> PriorityClass | None:
+        """The class of this name for a new object, or the default one."""
+        if class_name:
+            chosen = self._lookup.find(PRIORITY_CLASS, "", class_name)
             if not isinstance(chosen, PriorityClass):
-                why = f"no PriorityClass with name {spec.priority_class_name} was found"
-                raise forbidden(POD, name, why)
+                raise forbidden(kind, name, f"no PriorityClass with name {class_name} was found")
             return chosen
         defaults = [
             thing
@@ -289,7 +317,66 @@ class Admission:
                         f"PriorityClass {other.name} is already marked as default. "
                         "Only one default can exist",
                     )
+        if isinstance(thing, PodGroup):
+            return self._admit_group(thing)
+        if isinstance(thing, ResourceClaim | ResourceClaimTemplate) and _asks_for_admin(thing):
+            labels = self._labels_of(thing.namespace)
+            if problems := admin_problems(kind.name, join(thing, None), None, labels):
+                raise InvalidObject(kind, thing.name, problems)
         return thing
+
+    def _admit_group(self, group: PodGroup) -> PodGroup:
+        meta, spec = group.metadata, group.spec
+        if PROTECTION not in (meta.finalizers or ()):
+            meta = replace(meta, finalizers=[*(meta.finalizers or ()), PROTECTION])
+        if WORKLOAD_AWARE_PREEMPTION in self._gates:
+            spec = self._with_group_priority(spec, meta.name)
+        if (template := spec.template) is not None and (why := self._no_template(meta, *template)):
+            raise forbidden(POD_GROUP, meta.name, f"PodGroup rejected: {why}")
+        return replace(group, metadata=meta, spec=spec)
+
+    def _with_group_priority(self, spec: PodGroupSpec, name: str) -> PodGroupSpec:
+        chosen = self._priority_class(POD_GROUP, name, spec.priority_class_name)
+        value = chosen.value if chosen is not None else 0
+        if spec.priority is not None and spec.priority != value:
+            raise forbidden(
+                POD_GROUP,
+                name,
+                f"priority set in the pod group ({spec.priority}) must match the priority "
+                f"computed ({value}) based on the priority class set in the spec",
+            )
+        class_name = chosen.name if chosen is not None else ""
+        return replace(spec, priority=value, priority_class_name=class_name)
+
+    def _no_template(self, meta: ObjectMeta, workload_name: str, name: str) -> str:
+        """Why a group cannot be made from this template of a workload, if it cannot.
+
+        What cannot be a name at all is refused as that.
+        """
+        if not name or subdomain_problem(workload_name):
+            return ""
+        workload = self._lookup.find(WORKLOAD, meta.namespace, workload_name)
+        if not isinstance(workload, GroupWorkload):
+            return f'Workload "{workload_name}" not found'
+        if workload.metadata.deletion_timestamp is not None:
+            return f'Workload "{workload_name}" is being deleted'
+        templates = workload.spec.pod_group_templates or ()
+        if any(template.name == name for template in templates):
+            return ""
+        return f'PodGroupTemplate "{name}" not found in Workload "{workload_name}"'
+
+    def refused_status(
+        self, kind: Kind, after: dict[str, Any], before: dict[str, Any]
+    ) -> list[Problem]:
+        """What other objects do not let a write to a status say."""
+        if kind is not RESOURCE_CLAIM:
+            return []
+        labels = self._labels_of(before["metadata"]["namespace"])
+        return admin_problems(kind.name, after, before, labels)
+
+    def _labels_of(self, namespace: str) -> dict[str, str] | None:
+        found = self._lookup.find(NAMESPACE, "", namespace)
+        return None if found is None else found.metadata.labels
 
     def _default_storage_class(self) -> StorageClass | None:
         """The newest one marked as default; among equals the first by name."""
@@ -301,6 +388,12 @@ class Admission:
         ]
         marked.sort(key=lambda thing: thing.name)
         return max(marked, key=lambda thing: thing.metadata.creation_timestamp or "", default=None)
+
+
+def _asks_for_admin(thing: ResourceClaim | ResourceClaimTemplate) -> bool:
+    spec = thing.spec if isinstance(thing, ResourceClaim) else thing.spec.spec
+    requests = spec.devices.requests or ()
+    return any(it.exactly is not None and it.exactly.admin_access for it in requests)
 
 
 def _keep(specs: dict[bytes, _Admitted], text: bytes, admitted: _Admitted) -> None:

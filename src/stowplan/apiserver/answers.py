@@ -135,9 +135,24 @@ def duplicate(field: str, value: Any) -> Problem:
     return Problem(field, "FieldValueDuplicate", f"Duplicate value: {_quote(value)}")
 
 
+def too_many(field: str, count: int, most: int) -> Problem:
+    items = "item" if most == 1 else "items"
+    text = f"Too many: {count}: must have at most {most} {items}"
+    return Problem(field, "FieldValueTooMany", text)
+
+
+def too_long(field: str, most: int) -> Problem:
+    text = f"Too long: may not be more than {most} bytes"
+    return Problem(field, "FieldValueTooLong", text)
+
+
 def not_allowed(field: str, detail: str) -> Problem:
     return Problem(field, "FieldValueForbidden", f"Forbidden: {detail}")
 
 
 def _quote(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    if isinstance(value, str):
+        return text
+    # Go does not trust browsers with these.
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

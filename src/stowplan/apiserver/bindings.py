@@ -61,10 +61,14 @@ class Binder:
                 continue
             version = f"{ledger.version + 1}"
             labels = self._topology_labels(meta.labels, nodes.get(node), overwrite=True)
+            meta = replace(meta, resource_version=version, labels=labels)
+            if request.annotations:
+                annotations = {**(meta.annotations or {}), **request.annotations}
+                meta = replace(meta, annotations=annotations)
             new = Pod(
                 api_version="v1",
                 kind="Pod",
-                metadata=replace(meta, resource_version=version, labels=labels),
+                metadata=meta,
                 spec=replace(spec, node_name=node),
                 status=fresh if status is PENDING else self._status.of(status, now),
             )

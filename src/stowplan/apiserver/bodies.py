@@ -14,7 +14,7 @@ from stowplan.apiserver import answers, wire_schema
 from stowplan.apiserver.conforming import Conformed, Malformed, conform
 from stowplan.apiserver.updates import WITHOUT_STATUS
 from stowplan.apiserver.validation import template_labels
-from stowplan.apiserver.watches import Rest
+from stowplan.apiserver.watches import UntypedFields
 from stowplan.errors import BadRequest
 from stowplan.objects.base import KubeObject, ObjectMeta
 from stowplan.objects.kinds import (
@@ -34,13 +34,9 @@ SHARED_MAX = 1024
 _NO_KIND = Kind("", "", "", "", False, KubeObject)
 
 _SYSTEM_METADATA = (
-    "uid",
-    "creationTimestamp",
-    "deletionTimestamp",
-    "deletionGracePeriodSeconds",
-    "selfLink",
+    "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink",
     "managedFields",
-)
+)  # fmt: skip
 
 # A PUT of these must say which version it changes.
 _CONDITIONAL = frozenset(
@@ -71,11 +67,16 @@ def check_body(kind: Kind, body: Any) -> None:
             )
 
 
-def conformed(kind: Kind, body: dict[str, Any], *, is_patch: bool = False) -> dict[str, Any]:
-    """A body, or what a patch made of an object, with nothing but what the kind has."""
+def conformed(
+    kind: Kind, body: dict[str, Any], *, is_patch: bool = False, api_version: str = ""
+) -> dict[str, Any]:
+    """A body, or what a patch made of an object, with nothing but what the kind has.
+
+    `api_version`: the version that it is in, if that is not the one that is stored.
+    """
     if isinstance(body, Conformed):
         return body
-    message = wire_schema.message_of(kind.api_version, kind.name)
+    message = wire_schema.message_of(api_version or kind.api_version, kind.name)
     assert message is not None, f"{kind} is stored and not described"
     try:
         return conform(body, message)
@@ -84,6 +85,12 @@ def conformed(kind: Kind, body: dict[str, Any], *, is_patch: bool = False) -> di
             raise answers.not_handled(kind, str(error)) from None
         problem = answers.invalid("patch", "{…}", str(error))
         raise answers.InvalidObject(_NO_KIND, "", [problem]) from None
+
+
+def check_new(wanted: str) -> None:
+    """Raise unless this version is none: an object that is to be created has none yet."""
+    if wanted.isdecimal() and int(wanted):
+        raise answers.internal("resourceVersion should not be set on objects to be created")
 
 
 def clean_body(kind: Kind, body: dict[str, Any]) -> dict[str, Any]:
@@ -114,13 +121,18 @@ def check_identity(
 ) -> None:
     """Raise unless a write is about this object, and about this version of it if it says so."""
     metadata = body.get("metadata", {})
+    if is_patch and not metadata.get("name"):
+        raise BadRequest(
+            f"the name of the object ({meta.name} based on URL) was undeterminable: name must be "
+            "provided"
+        )
     name = metadata.get("name", meta.name)
     if name != meta.name:
         raise BadRequest(
             f"the name of the object ({name}) does not match the name on the URL ({meta.name})"
         )
     namespace = metadata.get("namespace") or meta.namespace
-    if namespace != meta.namespace:
+    if namespace != meta.namespace and kind.namespaced:
         raise BadRequest(
             f"the namespace of the object ({namespace}) does not match the namespace on the "
             f"request ({meta.namespace})"
@@ -168,14 +180,14 @@ class SharedRests:
     """One object in memory for all rests that are equal, as far as they are remembered."""
 
     def __init__(self) -> None:
-        self._rests: dict[bytes, Rest] = {}
+        self._rests: dict[bytes, UntypedFields] = {}
 
     def fork(self) -> SharedRests:
         other = SharedRests()
         other._rests = self._rests.copy()
         return other
 
-    def of(self, rest: Rest) -> Rest:
+    def of(self, rest: UntypedFields) -> UntypedFields:
         if rest is None:
             return None
         found = self._rests.setdefault(msgspec.json.encode(rest), rest)

@@ -54,6 +54,7 @@ _CONFIG_KEY_RULE = (
     " or 'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')"
 )
 _CSI_NAME = re.compile(r"[a-zA-Z0-9]([-a-zA-Z0-9_.]*[a-zA-Z0-9])?")
+_PORT_NAME = re.compile(r"[-a-z0-9]+")
 _ENV_NAME = re.compile(r"[ -<>-~]+")
 _FIELD_PATHS_SHOWN = (
     "metadata.name", "metadata.namespace", "metadata.uid", "spec.nodeName",
@@ -245,7 +246,7 @@ def once(key: str) -> Check:
     def check(where: str, value: Any) -> Iterator[Problem]:
         seen = set()
         for n, item in enumerate(value or ()):
-            if (found := item.get(key)) in seen:
+            if (found := item.get(key)) in seen and found:
                 yield duplicate(f"{where}[{n}].{key}", found)
             seen.add(found)
 
@@ -318,15 +319,6 @@ def known_system(where: str, value: Any) -> Iterator[Problem]:
         yield from one_of("linux", "windows")(where, value.get("name"))
 
 
-def pod_claim(where: str, value: Any) -> Iterator[Problem]:
-    names = ("resourceClaimName", "resourceClaimTemplateName")
-    if sum(name in value for name in names) != 1:
-        text = "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`"
-        shown = {"Name": value.get("name", "")}
-        shown |= {f"R{name[1:]}": value.get(name) for name in names}
-        yield invalid(where, shown, text)
-
-
 def value_from(where: str, value: Any) -> Iterator[Problem]:
     source = value.get("valueFrom")
     if source is None:
@@ -356,9 +348,43 @@ def subdomain_if_given(where: str, value: Any) -> Iterator[Problem]:
         yield invalid(where, value, problem)
 
 
+def group_reference(where: str, value: Any) -> Iterator[Problem]:
+    if value is None:
+        return
+    place, name = f"{where}.podGroupName", value.get("podGroupName")
+    if name is None:
+        yield invalid(place, None, "must specify one of: `podGroupName`")
+    yield from subdomain_if_given(place, name)
+
+
 def condition_types(where: str, value: Any) -> Iterator[Problem]:
     for n, condition in enumerate(value or ()):
         yield from qualified(f"{where}[{n}].Type", condition.get("type", ""))
+
+
+def port_name(where: str, value: Any) -> Iterator[Problem]:
+    """All that is wrong with it: of letters, digits and single dashes, with a letter among them."""
+    if not value:
+        return
+    if len(value) > 15:
+        yield invalid(where, value, "must be no more than 15 characters")
+    rules = (
+        (
+            _PORT_NAME.fullmatch(value),
+            "must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)",
+        ),
+        (re.search("[a-z]", value), "must contain at least one letter (a-z)"),
+        ("--" not in value, "must not contain consecutive hyphens"),
+        (value.strip("-") == value, "must not begin or end with a hyphen"),
+    )
+    yield from (invalid(where, value, text) for is_right, text in rules if not is_right)
+
+
+def cron(where: str, value: Any) -> Iterator[Problem]:
+    fields = (value or "@").split()
+    if len(fields) != 5 and not fields[0].startswith("@"):
+        shown = f"[{' '.join(fields)}]"
+        yield invalid(where, value, f"expected exactly 5 fields, found {len(fields)}: {shown}")
 
 
 def no_empty_key(where: str, value: Any) -> Iterator[Problem]:
@@ -404,10 +430,10 @@ PLAIN: dict[str, Check] = {
     it.__name__: it
     for it in (
         address, address_or_none, amounts, at_most_all, condition_types, config_keys,
-        count_or_percent, finalizers, known_system, label_map, mounted, named_ports, needed,
-        network, no_empty_key, no_parents, node_terms, not_negative, not_negative_amounts,
-        one_volume, pod_claim, positive, qualified, qualified_in_any_case, selector, selects_itself,
-        subdomain_if_given, tolerations, value_from,
+        count_or_percent, cron, finalizers, group_reference, known_system, label_map, mounted,
+        named_ports, needed, network, no_empty_key, no_parents, node_terms, not_negative,
+        not_negative_amounts, one_volume, port_name, positive, qualified, qualified_in_any_case,
+        selector, selects_itself, subdomain_if_given, tolerations, value_from,
     )
 } | {"label": label, "subdomain": subdomain, "driver": driver, "variable": variable}  # fmt: skip
 MADE: dict[str, Callable[..., Check]] = {

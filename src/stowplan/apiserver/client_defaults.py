@@ -2,121 +2,108 @@
 
 Works on JSON data and leaves what it is given alone.  An object made from JSON gets these when it
 is created; one made from structs by the process itself has none of these fields, and gets them
-when somebody reads it over the API (`Store.view`).  Mirrors `pkg/apis/*/v1/defaults.go`.
+when somebody reads it over the API (`Store.view`).  Those that are always the same are in the table
+`client_defaults.txt`; what depends on other fields is here.  Mirrors `pkg/apis/*/v1/defaults.go`.
 """
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable
+import json
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from copy import deepcopy
+from functools import cache
+from importlib.resources import files
 from typing import Any
 
 from stowplan.objects.kinds import Kind
 
 Data = dict[str, Any]
+Row = tuple[list[str], Data]
 
 _TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
+POD_SPECS = {
+    "Pod": "spec",
+    "CronJob": "spec.jobTemplate.spec.template.spec",
+    **dict.fromkeys(
+        (
+            "Deployment", "StatefulSet", "DaemonSet", "Job", "ReplicaSet", "ReplicationController",
+        ),
+        "spec.template.spec",
+    ),
+}  # fmt: skip
+"""Where the spec of pods is."""
 
 
 def with_defaults(kind: Kind, data: Data) -> Data:
     """`data` with every default that does not depend on other objects; idempotent."""
-    fill, plain = _FILLERS.get(kind.name), _PLAIN.get(kind.name, ())
-    if fill is None and not plain:
+    name = kind.name
+    rows, more, template = _table().get(name, ()), _MORE.get(name), POD_SPECS.get(name)
+    if not (rows or more or template):
         return data
     data = dict(data)
-    if fill is not None:
-        fill(data)
-    for path, defaults in plain:
-        _fill_at(data, path.split("."), defaults)
+    if template is not None:
+        for spec in _places(data, template.split(".")):
+            _apply(spec, _table()["Template"])
+            _pod_spec(spec)
+    _apply(data, rows)
+    if more is not None:
+        more(data)
     return data
 
 
-def _fill_at(data: Data, path: list[str], defaults: Data) -> None:
-    name, *rest = path
-    if name.endswith("[]"):
-        places = _each(data, name[:-2])
-    else:
-        places = [_child(data, name)] if isinstance(data.get(name), dict) else []
-    for place in places:
-        if rest:
-            _fill_at(place, rest, defaults)
-        else:
-            _fill(place, **defaults)
+@cache
+def _table() -> dict[str, list[Row]]:
+    found: dict[str, list[Row]] = defaultdict(list)
+    for line in files(__package__).joinpath("client_defaults.txt").read_text().splitlines():
+        if not line.startswith("#"):
+            kind, path, defaults = line.split(maxsplit=2)
+            found[kind].append(([] if path == "." else path.split("."), json.loads(defaults)))
+    return dict(found)
 
 
-def _child(data: Data, key: str) -> Data:
-    """The mapping under `key`, copied so that it may be filled in place.
-
-    What is there but is no mapping stays; the decoder has its say on it.
-    """
-    found = data.get(key)
-    if found is not None and not isinstance(found, dict):
-        return {}
-    child = data[key] = dict(found or {})
-    return child
+def _apply(data: Data, rows: list[Row] | tuple[()]) -> None:
+    for path, defaults in rows:
+        for place in _places(data, path):
+            for key, value in defaults.items():
+                if place.get(key) is None:
+                    # Nobody shares it: some are filled further.
+                    place[key] = deepcopy(value) if isinstance(value, dict | list) else value
 
 
-def _each(data: Data, key: str) -> list[Data]:
-    items = data.get(key)
-    if not isinstance(items, list):
-        return []
-    copies = [dict(item) if isinstance(item, dict) else item for item in items]
-    data[key] = copies
-    return [item for item in copies if isinstance(item, dict)]
-
-
-def _fill(data: Data, **defaults: Any) -> None:
-    for key, value in defaults.items():
-        if data.get(key) is None:
-            data[key] = value
-
-
-def _pod(data: Data) -> None:
-    spec = _child(data, "spec")
-    _pod_spec(spec)
-    # Not in templates: only of a pod itself.
-    _fill(spec, enableServiceLinks=True)
+def _places(data: Data, path: list[str]) -> Iterator[Data]:
+    """The mappings that the path leads to, copied so that they may be filled in place."""
+    if not path:
+        yield data
+        return
+    first, rest = path[0], path[1:]
+    names, _, wanted = first.rstrip("?[]").partition("@")
+    for name in names.split("|"):
+        found = data.get(name)
+        if first.endswith("[]"):
+            if isinstance(found, list):
+                data[name] = [dict(item) if isinstance(item, dict) else item for item in found]
+                for item in data[name]:
+                    if isinstance(item, dict):
+                        yield from _places(item, rest)
+        # What is there but is no mapping stays: the decoder has its say on it.
+        elif isinstance(found, dict) or (found is None and not first.endswith("?")):
+            child = data[name] = dict(found or {})
+            if not wanted or child.get("type") == wanted:
+                yield from _places(child, rest)
 
 
 def _pod_spec(spec: Data) -> None:
-    _fill(
-        spec,
-        restartPolicy="Always",
-        terminationGracePeriodSeconds=30,
-        dnsPolicy="ClusterFirst",
-        securityContext={},
-        schedulerName="default-scheduler",
-    )
-    if spec.get("serviceAccountName"):
-        _fill(spec, serviceAccount=spec["serviceAccountName"])
-    for field in ("containers", "initContainers", "ephemeralContainers"):
-        for container in _each(spec, field):
-            _container(container)
-    for volume in _each(spec, "volumes"):
-        _volume(volume)
-
-
-def _container(container: Data) -> None:
-    image = container.get("image")
-    _fill(
-        container,
-        resources={},
-        terminationMessagePath="/dev/termination-log",
-        terminationMessagePolicy="File",
-        imagePullPolicy=pull_policy(image if isinstance(image, str) else ""),
-    )
-    for port in _each(container, "ports"):
-        _fill(port, protocol="TCP")
-    for name in ("livenessProbe", "readinessProbe", "startupProbe"):
-        if isinstance(container.get(name), dict):
-            probe = _child(container, name)
-            _fill(probe, timeoutSeconds=1, periodSeconds=10, successThreshold=1, failureThreshold=3)
-            if isinstance(probe.get("httpGet"), dict):
-                _fill(_child(probe, "httpGet"), path="/", scheme="HTTP")
-    for variable in _each(container, "env"):
-        source = variable.get("valueFrom")
-        if isinstance(source, dict) and isinstance(source.get("fieldRef"), dict):
-            _fill(_child(_child(variable, "valueFrom"), "fieldRef"), apiVersion="v1")
+    if spec.get("serviceAccountName") and spec.get("serviceAccount") is None:
+        spec["serviceAccount"] = spec["serviceAccountName"]
+    for container in _places(spec, ["containers|initContainers|ephemeralContainers[]"]):
+        image = container.get("image")
+        if container.get("imagePullPolicy") is None:
+            container["imagePullPolicy"] = pull_policy(image if isinstance(image, str) else "")
+    for volume in _places(spec, ["volumes[]"]):
+        if not volume.keys() - {"name"}:
+            volume["emptyDir"] = {}
 
 
 def pull_policy(image: str) -> str:
@@ -131,175 +118,112 @@ def pull_policy(image: str) -> str:
     return "IfNotPresent" if colon and tag != "latest" else "Always"
 
 
-def _volume(volume: Data) -> None:
-    for source in ("secret", "configMap", "downwardAPI", "projected"):
-        if isinstance(volume.get(source), dict):
-            _fill(_child(volume, source), defaultMode=420)
-    if isinstance(volume.get("hostPath"), dict):
-        _fill(_child(volume, "hostPath"), type="")
-    if not volume.keys() - {"name"}:
-        volume["emptyDir"] = {}
-
-
-def _template(data: Data) -> Data:
-    """Fill the pod template of a workload and return the workload's spec."""
-    spec = _child(data, "spec")
-    template = _child(spec, "template")
-    _pod_spec(_child(template, "spec"))
-    return spec
-
-
-def _deployment(data: Data) -> None:
-    spec = _template(data)
-    _fill(spec, revisionHistoryLimit=10, progressDeadlineSeconds=600)
-    strategy = _child(spec, "strategy")
-    _fill(strategy, type="RollingUpdate")
-    if strategy["type"] == "RollingUpdate":
-        _fill(_child(strategy, "rollingUpdate"), maxUnavailable="25%", maxSurge="25%")
-
-
-def _stateful_set(data: Data) -> None:
-    spec = _template(data)
-    _fill(
-        spec,
-        podManagementPolicy="OrderedReady",
-        revisionHistoryLimit=10,
-        persistentVolumeClaimRetentionPolicy={"whenDeleted": "Retain", "whenScaled": "Retain"},
-    )
-    strategy = _child(spec, "updateStrategy")
-    _fill(strategy, type="RollingUpdate")
-    if strategy["type"] == "RollingUpdate":
-        _fill(_child(strategy, "rollingUpdate"), partition=0)
-
-
-def _cron_job(data: Data) -> None:
-    job = _child(_child(data, "spec"), "jobTemplate")
-    _template(job)
-
-
 def _daemon_set(data: Data) -> None:
-    metadata = data.get("metadata")
-    if isinstance(metadata, dict) and metadata.get("generation"):
-        # What the first version of the API had as a field.
-        metadata = _child(data, "metadata")
-        annotations = _child(metadata, "annotations")
-        _fill(annotations, **{_TEMPLATE_GENERATION: str(metadata["generation"])})
-    spec = _template(data)
-    _fill(spec, revisionHistoryLimit=10)
-    strategy = _child(spec, "updateStrategy")
-    _fill(strategy, type="RollingUpdate")
-    if strategy["type"] == "RollingUpdate":
-        _fill(_child(strategy, "rollingUpdate"), maxUnavailable=1, maxSurge=0)
-
-
-def _job(data: Data) -> None:
-    spec = _template(data)
-    _fill(
-        spec,
-        backoffLimit=6,
-        completionMode="NonIndexed",
-        suspend=False,
-        manualSelector=False,
-        podReplacementPolicy="TerminatingOrFailed",
-    )
-
-
-def _replica_set(data: Data) -> None:
-    _template(data)
+    """What the first version of the API had as a field."""
+    for metadata in _places(data, ["metadata?"]):
+        if metadata.get("generation"):
+            generation = {_TEMPLATE_GENERATION: str(metadata["generation"])}
+            _apply(metadata, [(["annotations"], generation)])
 
 
 def _service(data: Data) -> None:
-    spec = _child(data, "spec")
-    _fill(spec, type="ClusterIP", sessionAffinity="None", internalTrafficPolicy="Cluster")
-    for port in _each(spec, "ports"):
-        _fill(port, protocol="TCP", targetPort=port.get("port"))
+    for port in _places(data, ["spec", "ports[]"]):
+        if port.get("targetPort") is None:
+            port["targetPort"] = port.get("port")
 
 
 def _namespace(data: Data) -> None:
-    _fill(_child(data, "spec"), finalizers=["kubernetes"])
-    deleting = _child(data, "metadata").get("deletionTimestamp") is not None
-    _child(data, "status")["phase"] = "Terminating" if deleting else "Active"
+    (deleting,) = [it.get("deletionTimestamp") for it in _places(data, ["metadata"])] or [None]
+    for status in _places(data, ["status"]):
+        status["phase"] = "Active" if deleting is None else "Terminating"
 
 
 def _persistent_volume(data: Data) -> None:
-    spec = _child(data, "spec")
-    _fill(spec, persistentVolumeReclaimPolicy="Retain")
-    if isinstance(spec.get("hostPath"), dict):
-        _fill(_child(spec, "hostPath"), type="")
-    since = _child(data, "metadata").get("creationTimestamp")
-    if since is not None:
-        _fill(_child(data, "status"), lastPhaseTransitionTime=since)
+    for metadata in _places(data, ["metadata"]):
+        since = metadata.get("creationTimestamp")
+        if since is not None:
+            _apply(data, [(["status"], {"lastPhaseTransitionTime": since})])
 
 
 def _secret(data: Data) -> None:
-    _fill(data, type="Opaque")
     plain = data.pop("stringData", None)
     if isinstance(plain, dict):
         encoded = {key: base64.b64encode(text.encode()).decode() for key, text in plain.items()}
         data["data"] = {**(data.get("data") or {}), **encoded}
 
 
-def _storage_class(data: Data) -> None:
-    _fill(data, reclaimPolicy="Delete")
+def _claim_template(data: Data) -> None:
+    if _lacks_defaults(_dig(data, "spec")):
+        _requests(data, ["spec?", "spec?"])
 
 
-def _csi_driver(data: Data) -> None:
-    _fill(
-        _child(data, "spec"),
-        podInfoOnMount=False,
-        fsGroupPolicy="ReadWriteOnceWithFSType",
-        volumeLifecycleModes=["Persistent"],
-        requiresRepublish=False,
-        seLinuxMount=False,
-    )
+def _claim(data: Data) -> None:
+    if _lacks_defaults(data):
+        _requests(data, ["spec?"])
+    results = _dig(data, "status", "allocation", "devices", "results")
+    if any(isinstance(it, dict) and it.get("tolerations") for it in results or ()):
+        _apply(data, [(_TOLERATED, {"operator": "Equal"})])
 
 
-def _priority_class(data: Data) -> None:
-    _fill(data, value=0)
+def _lacks_defaults(claim: Any) -> bool:
+    """Claims are read far more often than they lack anything, so this is asked first."""
+    for request in _dig(claim, "spec", "devices", "requests") or ():
+        asks = [request.get("exactly"), *(request.get("firstAvailable") or ())]
+        for ask in asks:
+            if ask is None:
+                continue
+            mode = ask.get("allocationMode")
+            if not mode or (mode == "ExactCount" and not ask.get("count")):
+                return True
+            if any(not it.get("operator") for it in ask.get("tolerations") or ()):
+                return True
+    return False
 
 
-_RBAC = {"apiGroup": "rbac.authorization.k8s.io"}
-_EXACT = {"allocationMode": "ExactCount", "count": 1}
-_CPU_METRIC = {
-    "type": "Resource",
-    "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}},
-}
-_PLAIN: dict[str, tuple[tuple[str, Data], ...]] = {
-    "Endpoints": (("subsets[].ports[]", {"protocol": "TCP"}),),
-    "RoleBinding": (("roleRef", _RBAC),),
-    "ClusterRoleBinding": (("roleRef", _RBAC),),
-    "ResourceClaim": (("spec.devices.requests[].exactly", _EXACT),),
-    "ResourceClaimTemplate": (("spec.spec.devices.requests[].exactly", _EXACT),),
-    "CronJob": (
-        (
-            "spec",
-            {
-                "concurrencyPolicy": "Allow",
-                "suspend": False,
-                "successfulJobsHistoryLimit": 3,
-                "failedJobsHistoryLimit": 1,
-            },
-        ),
-    ),
-    "HorizontalPodAutoscaler": (("spec", {"minReplicas": 1, "metrics": [_CPU_METRIC]}),),
-    "NetworkPolicy": (("spec", {"policyTypes": ["Ingress"]}),),
-}
-"""Defaults that are always the same, by where they belong."""
+def _requests(data: Data, above: list[str]) -> None:
+    """One device, unless a request says how many."""
+    for request in _places(data, [*above, "devices?", "requests[]"]):
+        for asks in ("exactly?", "firstAvailable[]"):
+            for ask in _places(request, [asks]):
+                ask["allocationMode"] = ask.get("allocationMode") or "ExactCount"
+                if ask["allocationMode"] == "ExactCount":
+                    ask["count"] = ask.get("count") or 1
+                for toleration in _places(ask, ["tolerations[]"]):
+                    toleration["operator"] = toleration.get("operator") or "Equal"
 
-_FILLERS: dict[str, Callable[[Data], None]] = {
-    "Pod": _pod,
-    "Deployment": _deployment,
-    "StatefulSet": _stateful_set,
-    "CronJob": _cron_job,
+
+def _dig(data: Any, *path: str) -> Any:
+    for name in path:
+        data = data.get(name) if data is not None else None
+    return data
+
+
+_GATED = frozenset({"ints", "bools", "strings", "versions"})
+"""Of attributes: they are behind a gate that is off by default."""
+
+
+def filled_slice(data: Data, now: str) -> Data:
+    """A slice in which every taint says since when, without what gates keep out."""
+    data = dict(data)
+    for device in _places(data, ["spec", "devices[]"]):
+        device.pop("nodeAllocatableResourceMappings", None)
+        _apply(device, [(["taints[]"], {"timeAdded": now})])
+        attributes = device.get("attributes") or {}
+        if any(not _GATED.isdisjoint(it) for it in attributes.values()):
+            device["attributes"] = {
+                name: {key: it[key] for key in it.keys() - _GATED}
+                for name, it in attributes.items()
+            }
+    return data
+
+
+_TOLERATED = ["status?", "allocation?", "devices?", "results[]", "tolerations[]"]
+_MORE: dict[str, Callable[[Data], None]] = {
     "DaemonSet": _daemon_set,
-    "Job": _job,
-    "ReplicaSet": _replica_set,
-    "ReplicationController": _replica_set,
     "Service": _service,
     "Namespace": _namespace,
     "PersistentVolume": _persistent_volume,
     "Secret": _secret,
-    "StorageClass": _storage_class,
-    "CSIDriver": _csi_driver,
-    "PriorityClass": _priority_class,
+    "ResourceClaim": _claim,
+    "ResourceClaimTemplate": _claim_template,
 }

@@ -1,13 +1,14 @@
 """The defaults of the API, for the fields that the structs hold.
 
 Pure functions from struct to struct; what already has its defaults comes back as the same object,
-so a pod that was written out in full costs a few comparisons.  `served` has the defaults of the
+so a pod that was written out in full costs a few comparisons.  `client_defaults` has those of the
 fields that only clients see, `admission` what depends on other objects.  Mirrors
 `pkg/apis/*/v1/defaults.go`.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, TypeVar
 
 from msgspec.structs import replace
@@ -191,62 +192,38 @@ def _namespace(namespace: Namespace) -> Namespace:
     return replace(namespace, metadata=replace(meta, labels=labels))
 
 
-def _volume_mode(thing: Any) -> Any:
-    if thing.spec.volume_mode is not None:
+def _filled(thing: Any, path: str, **defaults: Any) -> Any:
+    place = getattr(thing, path) if path else thing
+    missing = {name: it for name, it in defaults.items() if getattr(place, name) is None}
+    if not missing:
         return thing
-    return replace(thing, spec=replace(thing.spec, volume_mode="Filesystem"))
-
-
-def _storage_class(thing: StorageClass) -> StorageClass:
-    if thing.volume_binding_mode is not None:
-        return thing
-    return replace(thing, volume_binding_mode="Immediate")
-
-
-def _priority_class(thing: PriorityClass) -> PriorityClass:
-    if thing.preemption_policy is not None:
-        return thing
-    return replace(thing, preemption_policy=PREEMPT_LOWER_PRIORITY)
-
-
-def _csi_driver(driver: CSIDriver) -> CSIDriver:
-    spec = driver.spec
-    if spec.attach_required is None:
-        spec = replace(spec, attach_required=True)
-    if spec.storage_capacity is None:
-        spec = replace(spec, storage_capacity=False)
-    return driver if spec is driver.spec else replace(driver, spec=spec)
-
-
-def _replicas(thing: Any) -> Any:
-    if thing.spec.replicas is not None:
-        return thing
-    return replace(thing, spec=replace(thing.spec, replicas=1))
+    return (
+        replace(thing, **{path: replace(place, **missing)}) if path else replace(thing, **missing)
+    )
 
 
 def _job(job: Job) -> Job:
-    spec = job.spec
-    if spec.parallelism is None and spec.completions is None:
-        return replace(job, spec=replace(spec, parallelism=1, completions=1))
-    if spec.parallelism is None:
-        return replace(job, spec=replace(spec, parallelism=1))
-    return job
+    if job.spec.parallelism is None and job.spec.completions is None:
+        return replace(job, spec=replace(job.spec, parallelism=1, completions=1))
+    filled: Job = _filled(job, "spec", parallelism=1)
+    return filled
 
 
-_DEFAULTS: dict[type[KubeObject], Any] = {
-    Node: _node,
-    Namespace: _namespace,
-    PersistentVolume: _volume_mode,
-    PersistentVolumeClaim: _volume_mode,
-    StorageClass: _storage_class,
-    PriorityClass: _priority_class,
-    CSIDriver: _csi_driver,
-    ReplicationController: _replicas,
-    ReplicaSet: _replicas,
-    StatefulSet: _replicas,
-    Deployment: _replicas,
-    Job: _job,
+_ALWAYS: dict[tuple[type[KubeObject], ...], Any] = {
+    (PersistentVolume, PersistentVolumeClaim): partial(
+        _filled, path="spec", volume_mode="Filesystem"
+    ),
+    (StorageClass,): partial(_filled, path="", volume_binding_mode="Immediate"),
+    (PriorityClass,): partial(_filled, path="", preemption_policy=PREEMPT_LOWER_PRIORITY),
+    (CSIDriver,): partial(_filled, path="spec", attach_required=True, storage_capacity=False),
+    (ReplicationController, ReplicaSet, StatefulSet, Deployment): partial(
+        _filled, path="spec", replicas=1
+    ),
+    (Node,): _node,
+    (Namespace,): _namespace,
+    (Job,): _job,
 }
+_DEFAULTS = {kind: default for kinds, default in _ALWAYS.items() for kind in kinds}
 
 # A node is the exception: it may be created with its status.
 _FIRST_STATUS: dict[type[KubeObject], Any] = {

@@ -52,7 +52,7 @@ from stowplan.apiserver.journal_rows import (
     schema_of,
     set_facts,
 )
-from stowplan.apiserver.watches import Change, Rest
+from stowplan.apiserver.watches import CommittedWrite, UntypedFields
 from stowplan.errors import InputError, Unavailable
 from stowplan.objects.base import KubeObject
 from stowplan.objects.codec import encode
@@ -173,7 +173,7 @@ class SqliteJournal:
     def _store(self, rows: Iterable[Row], facts: Facts) -> Facts:
         """Into an empty table, without a look at sums; the facts that they make."""
         objects = versions = 0
-        rests: dict[bytes, Rest] = {}
+        rests: dict[bytes, UntypedFields] = {}
         for row in rows:
             thing = self._decode(row, rests)[1]
             self._connection.execute(STORE, row)
@@ -193,7 +193,7 @@ class SqliteJournal:
 
         What it gives is to be used only when it has come to its end: then no object is missing.
         """
-        rests: dict[bytes, Rest] = {}
+        rests: dict[bytes, UntypedFields] = {}
         specs: dict[bytes, PodSpec] = {}
         objects = versions = 0
         try:
@@ -211,7 +211,7 @@ class SqliteJournal:
             raise self._refusal(error) from error
         self._log = None
 
-    def _decode(self, row: Row, rests: dict[bytes, Rest]) -> Decoded:
+    def _decode(self, row: Row, rests: dict[bytes, UntypedFields]) -> Decoded:
         try:
             return decode_row(row, rests)
         except KeyError:
@@ -220,10 +220,10 @@ class SqliteJournal:
                 where=str(self.path),
             ) from None
 
-    def commit(self, writes: Sequence[tuple[Kind, Change]], version: int) -> None:
+    def commit(self, writes: Sequence[tuple[Kind, CommittedWrite]], version: int) -> None:
         """Keep all of them or none.  Of several writes to one object only the last matters."""
         before: dict[Key, KubeObject | None] = {}
-        last: dict[Key, Change] = {}
+        last: dict[Key, CommittedWrite] = {}
         for kind, change in writes:
             meta = change.object.metadata
             key = (kind.api_version, kind.name, meta.namespace, meta.name)

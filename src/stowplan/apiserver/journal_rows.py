@@ -16,7 +16,7 @@ from zlib import crc32
 import msgspec
 
 from stowplan.apiserver.stored_kinds import STORED_KIND_BY_NAME
-from stowplan.apiserver.watches import Rest
+from stowplan.apiserver.watches import UntypedFields
 from stowplan.objects.base import KubeObject
 from stowplan.objects.codec import decode_json
 from stowplan.objects.kinds import Kind
@@ -49,7 +49,7 @@ _SELECT = "SELECT * FROM objects ORDER BY kind {0}, api_version {0}, namespace {
 
 Key = tuple[str, str, str, str]
 Row = tuple[str, str, str, str, bytes, bytes | None, int]
-Decoded = tuple[Kind, KubeObject, Rest]
+Decoded = tuple[Kind, KubeObject, UntypedFields]
 
 
 SQLITE_ERRORS = (sqlite3.Error, UnicodeDecodeError)
@@ -126,7 +126,7 @@ def check_row(row: Row) -> None:
         raise Damage(f"{name_of(row)} is not what was written")
 
 
-def decode_row(row: Row, rests: dict[bytes, Rest]) -> Decoded:
+def decode_row(row: Row, rests: dict[bytes, UntypedFields]) -> Decoded:
     """Equal rests become one; raises KeyError for a kind that is not known."""
     api_version, kind_name, _, _, body, rest, _ = row
     kind = STORED_KIND_BY_NAME[api_version, kind_name]

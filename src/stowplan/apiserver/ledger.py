@@ -21,7 +21,7 @@ from stowplan.apiserver.answers import internal
 from stowplan.apiserver.owners import OwnerIndex, Owners, Ref
 from stowplan.apiserver.selectors import Predicate
 from stowplan.apiserver.stored_kinds import STORED_KINDS
-from stowplan.apiserver.watches import HISTORY_MAX, Change, Rest, Watcher, WatchHub
+from stowplan.apiserver.watches import HISTORY_MAX, CommittedWrite, UntypedFields, Watcher, WatchHub
 from stowplan.errors import ApiError, Timeout, Unavailable
 from stowplan.objects.base import KubeObject
 from stowplan.objects.kinds import Kind
@@ -29,7 +29,7 @@ from stowplan.objects.kinds import Kind
 log = logging.getLogger(__name__)
 
 NOBODY: Mapping[str, KubeObject] = {}
-SAME_REST: Rest = object()
+SAME_REST: UntypedFields = object()
 
 
 class Journal(Protocol):
@@ -41,9 +41,9 @@ class Journal(Protocol):
     @property
     def seed(self) -> int: ...
 
-    def load(self) -> Iterable[tuple[Kind, KubeObject, Rest]]: ...
+    def load(self) -> Iterable[tuple[Kind, KubeObject, UntypedFields]]: ...
 
-    def commit(self, writes: Sequence[tuple[Kind, Change]], version: int) -> None:
+    def commit(self, writes: Sequence[tuple[Kind, CommittedWrite]], version: int) -> None:
         """Keep all of them or none; raises `Unavailable` when the disk does not take them."""
         ...
 
@@ -60,7 +60,7 @@ class Table:
         self.objects: defaultdict[str, dict[str, KubeObject]] = defaultdict(dict)
         if not kind.namespaced:
             self.objects[""] = {}  # For good: hot paths look straight into it.
-        self.rests: dict[tuple[str, str], Rest] = {}
+        self.rests: dict[tuple[str, str], UntypedFields] = {}
         self.hub = WatchHub(kind, version=version, history_max=history_max)
 
     def fork(self) -> Table:
@@ -78,7 +78,7 @@ class Table:
     def find(self, namespace: str, name: str) -> KubeObject | None:
         return self.objects.get(namespace, NOBODY).get(name)
 
-    def rest(self, namespace: str, name: str) -> Rest:
+    def rest(self, namespace: str, name: str) -> UntypedFields:
         return self.rests.get((namespace, name)) if self.rests else None
 
     def select(self, namespace: str, predicate: Predicate | None) -> list[KubeObject]:
@@ -97,14 +97,14 @@ class Table:
         for names in self.objects.values():
             yield from names.values()
 
-    def set(self, namespace: str, name: str, thing: KubeObject, rest: Rest) -> None:
+    def set(self, namespace: str, name: str, thing: KubeObject, rest: UntypedFields) -> None:
         self.objects[namespace][name] = thing
         if rest is not None:
             self.rests[namespace, name] = rest
         elif self.rests:
             self.rests.pop((namespace, name), None)
 
-    def remove(self, namespace: str, name: str) -> Rest:
+    def remove(self, namespace: str, name: str) -> UntypedFields:
         """Take an object out; what was kept beside it."""
         names = self.objects[namespace]
         names.pop(name, None)
@@ -113,7 +113,7 @@ class Table:
         return self.rests.pop((namespace, name), None)
 
 
-_Pending = defaultdict[Table, list[Change]]
+_Pending = defaultdict[Table, list[CommittedWrite]]
 """Changes of one kind: they reach their watchers together, in their order."""
 
 
@@ -156,7 +156,7 @@ class Ledger:
         """Something in this batch was written by a caller that has no answer to wait for."""
         self._lost: Unavailable | None = None
         """A reader had the open batch committed half-way, and that failed."""
-        self._outbox: deque[tuple[WatchHub, list[Change]]] = deque()
+        self._outbox: deque[tuple[WatchHub, list[CommittedWrite]]] = deque()
         self._delivering = False
 
     def fork(self) -> Ledger:
@@ -179,7 +179,7 @@ class Ledger:
         """The version of the next write."""
         return f"{self.version + 1}"
 
-    def restore(self, kind: Kind, thing: KubeObject, rest: Rest) -> None:
+    def restore(self, kind: Kind, thing: KubeObject, rest: UntypedFields) -> None:
         """Put back what a journal remembers, unseen by anybody."""
         meta = thing.metadata
         self.tables[kind.struct].set(meta.namespace, meta.name, thing, rest)
@@ -189,7 +189,7 @@ class Ledger:
 
     # Writes; the objects carry `next_version`, all of them are part of a batch.
 
-    def add(self, table: Table, new: KubeObject, rest: Rest = None) -> None:
+    def add(self, table: Table, new: KubeObject, rest: UntypedFields = None) -> None:
         meta = new.metadata
         self.version = version = self.version + 1
         table.objects[meta.namespace][meta.name] = new
@@ -199,11 +199,11 @@ class Ledger:
             ref = Ref(table.kind, meta.namespace, meta.name)
             self.owners.move(ref, None, meta.owner_references)
         self._pending[table].append(
-            Change("ADDED", new, meta.resource_version, version, rest),
+            CommittedWrite("ADDED", new, meta.resource_version, version, rest),
         )
 
     def modify(
-        self, table: Table, old: KubeObject, new: KubeObject, rest: Rest = SAME_REST
+        self, table: Table, old: KubeObject, new: KubeObject, rest: UntypedFields = SAME_REST
     ) -> None:
         meta, old_rest = new.metadata, None
         self.version = version = self.version + 1
@@ -219,11 +219,11 @@ class Ledger:
             ref = Ref(table.kind, meta.namespace, meta.name)
             self.owners.move(ref, old.metadata.owner_references, meta.owner_references)
         self._pending[table].append(
-            Change("MODIFIED", new, meta.resource_version, version, rest, old, old_rest)
+            CommittedWrite("MODIFIED", new, meta.resource_version, version, rest, old, old_rest)
         )
 
     def remove(
-        self, table: Table, old: KubeObject, final: KubeObject, rest: Rest = SAME_REST
+        self, table: Table, old: KubeObject, final: KubeObject, rest: UntypedFields = SAME_REST
     ) -> None:
         """Take an object out; `final` and `rest` are its last state."""
         meta = final.metadata
@@ -234,7 +234,7 @@ class Ledger:
         if before := old.metadata.owner_references:
             self.owners.move(Ref(table.kind, meta.namespace, meta.name), before, None)
         self._pending[table].append(
-            Change("DELETED", final, meta.resource_version, version, rest, old, old_rest)
+            CommittedWrite("DELETED", final, meta.resource_version, version, rest, old, old_rest)
         )
 
     def batch(self) -> AbstractContextManager[None]:
@@ -313,7 +313,7 @@ class Ledger:
                 self._undo_one(table, change)
             self.version -= len(changes)
 
-    def _undo_one(self, table: Table, change: Change) -> None:
+    def _undo_one(self, table: Table, change: CommittedWrite) -> None:
         meta, previous = change.object.metadata, change.previous
         before: Owners = None if change.type == "DELETED" else meta.owner_references
         after: Owners = None
@@ -325,7 +325,7 @@ class Ledger:
         if before is not after:
             self.owners.move(Ref(table.kind, meta.namespace, meta.name), before, after)
 
-    def _publish(self, hub: WatchHub, changes: list[Change]) -> None:
+    def _publish(self, hub: WatchHub, changes: list[CommittedWrite]) -> None:
         """Deliver; what a watcher writes meanwhile waits its turn, so all see one order."""
         if self._delivering:
             self._outbox.append((hub, changes))
@@ -372,7 +372,7 @@ class Ledger:
 
     def _beginning(
         self, kind: Kind, namespace: str, version: str, watcher: Watcher
-    ) -> tuple[list[Change], list[Change]]:
+    ) -> tuple[list[CommittedWrite], list[CommittedWrite]]:
         table = self.tables[kind.struct]
         if version in ("", "0"):
             watcher.version = self.version
@@ -399,7 +399,7 @@ def _tell(answers: list[Callable[[ApiError | None], None]], error: ApiError | No
             log.exception("the receiver of an answer failed")
 
 
-def _added(thing: KubeObject, table: Table) -> Change:
+def _added(thing: KubeObject, table: Table) -> CommittedWrite:
     meta = thing.metadata
     rest = table.rest(meta.namespace, meta.name)
-    return Change("ADDED", thing, meta.resource_version, 0, rest)
+    return CommittedWrite("ADDED", thing, meta.resource_version, 0, rest)

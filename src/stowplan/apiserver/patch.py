@@ -1,7 +1,8 @@
-"""The three kinds of PATCH, as pure functions from JSON data to JSON data.
+"""The kinds of PATCH, as pure functions from JSON data to JSON data.
 
 `merge` is RFC 7386, `json` is RFC 6902, `strategic` is Kubernetes' own: a merge patch that knows
-which lists are keyed.  Nothing given is changed; what a patch does not touch is shared with the
+which lists are keyed; `append` is for callers in this process.  Nothing given is changed; what a
+patch does not touch is shared with the
 result.  `store` calls `apply_patch`; the tables below say how Kubernetes' types declare their
 lists (the `patchStrategy` and `patchMergeKey` of each field).
 """
@@ -11,6 +12,7 @@ from __future__ import annotations
 from copy import deepcopy
 from typing import Any
 
+from stowplan.cluster.appending import append
 from stowplan.errors import ApiError, BadRequest, Invalid
 
 JSON_PATCH_OPERATIONS_MAX = 10_000
@@ -62,6 +64,8 @@ def apply_patch(patch_type: str, kind: str, target: dict[str, Any], body: Any) -
         result = apply_merge_patch(target, body)
     elif patch_type == "strategic":
         result = apply_strategic_patch(target, body, kind)
+    elif patch_type == "append":
+        result = append(target, body)
     else:
         raise ApiError(
             f"the body of the request was in an unknown format: patch type {patch_type!r}",

@@ -271,6 +271,10 @@ def validate_node_term(term: NodeSelectorTerm, where: str) -> Iterator[Problem]:
             yield required(f"{field}.values", text)
         if wanted.key != METADATA_NAME:
             yield invalid(f"{field}.key", wanted.key, "not a valid field selector key")
+            continue
+        for m, value in enumerate(wanted.values or ()):
+            if problem := subdomain_problem(value):
+                yield invalid(f"{field}.values[{m}]", value, problem)
 
 
 def _node_requirement(wanted: NodeSelectorRequirement, where: str) -> Iterator[Problem]:

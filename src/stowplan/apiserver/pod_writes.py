@@ -39,7 +39,18 @@ Merged = dict[int, tuple[PodStatus, Any, PodStatus]]
 """What patches of one call made of which status: by the id of the status before."""
 
 
-def patched_status(pod: Pod, request: Patch, merged: Merged) -> PodStatus | None:
+def patched_pod(pod: Pod, request: Patch, merged: Merged, version: int) -> Pod | None:
+    """The pod after a patch of its status, itself if nothing changes; None for any other patch."""
+    status = _patched_status(pod, request, merged)
+    if status is None:
+        return None
+    if status == pod.status:
+        return pod
+    meta = replace(pod.metadata, resource_version=f"{version}")
+    return replace(pod, metadata=meta, status=status)
+
+
+def _patched_status(pod: Pod, request: Patch, merged: Merged) -> PodStatus | None:
     """The status after a strategic patch of it alone; None for any other patch.
 
     Pods that had one status and are told the same go on to have one.

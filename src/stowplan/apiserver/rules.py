@@ -1,6 +1,7 @@
 """What the API refuses, as a table: a path into an object of a kind, and what must hold there.
 
-The table is `rules.txt`; `checks` has what it may ask.  Here it is read and applied, to JSON data.
+The table is `rules.txt`; `checks` has what it may ask.  Here it is read and applied, to JSON data;
+`device_rules` has the tables of resource.k8s.io, `group_rules` those of groups.
 Only what no struct holds, or what few kinds have, is in it: `validation` and `pod_validation` have
 the rules that every create must pass quickly.  Updates that compare old and new come last.
 """
@@ -16,6 +17,21 @@ from typing import Any
 from stowplan.apiserver import wire_schema
 from stowplan.apiserver.answers import Problem, invalid, not_allowed
 from stowplan.apiserver.checks import MADE, PLAIN, Check
+from stowplan.apiserver.device_rules import (
+    DEVICE_KINDS,
+    IMMUTABLE,
+    claim_status_problems,
+    device_problems,
+)
+from stowplan.apiserver.group_rules import GROUP_KINDS, group_problems, group_status_problems
+from stowplan.apiserver.pod_claim_checks import POD_CLAIM_CHECKS
+from stowplan.apiserver.pod_validation import validate_template
+from stowplan.apiserver.validation import validate_object
+from stowplan.objects.base import KubeObject
+from stowplan.objects.kinds import Kind
+from stowplan.objects.workloads import WorkloadSpec
+
+_PLAIN = PLAIN | POD_CLAIM_CHECKS
 
 Data = dict[str, Any]
 Rule = tuple[str, Check]
@@ -38,7 +54,7 @@ def _rules() -> dict[str, list[Rule]]:
     for kind, path, *rest in _lines():
         if not kind.endswith("!"):
             name, *arguments = rest
-            found[kind].append((path, MADE[name](*arguments) if arguments else PLAIN[name]))
+            found[kind].append((path, MADE[name](*arguments) if arguments else _PLAIN[name]))
     return dict(found)
 
 
@@ -48,8 +64,19 @@ def _immutable() -> dict[str, list[str]]:
 
 
 def validate_data(kind: str, data: Data) -> list[Problem]:
-    """The problems of an object as JSON data; what its struct is checked for aside."""
+    """The problems of a new object as JSON data; what its struct is checked for aside."""
+    if kind in DEVICE_KINDS:
+        return device_problems(kind, data)
+    if kind in GROUP_KINDS:
+        return group_problems(kind, data)
     problems = _check_all(_rules().get(kind, []), data, "")
+    if kind == "CronJob":
+        job = (data.get("spec") or {}).get("jobTemplate") or {}
+        inner = [
+            *validate_data("Job", job),
+            *validate_template((job.get("spec") or {}).get("template")),
+        ]
+        problems += [it._replace(field=f"spec.jobTemplate.{it.field}") for it in inner]
     if kind in TEMPLATED:
         template = (data.get("spec") or {}).get("template") or {}
         problems += _check_all(_rules()["Pod"], template, "spec.template.")
@@ -61,6 +88,14 @@ def validate_data(kind: str, data: Data) -> list[Problem]:
     return problems
 
 
+def object_problems(kind: Kind, thing: KubeObject) -> list[Problem]:
+    """Of an object of any kind but Pod, with the pod template that it may have."""
+    problems = validate_object(kind, thing)
+    if kind.name in TEMPLATED:
+        problems += validate_template(getattr(thing, "spec", WorkloadSpec()).template)
+    return problems
+
+
 def _check_all(rules: list[Rule], data: Data, prefix: str) -> list[Problem]:
     problems: list[Problem] = []
     for path, check in rules:
@@ -69,18 +104,27 @@ def _check_all(rules: list[Rule], data: Data, prefix: str) -> list[Problem]:
     return problems
 
 
-def validate_status(kind: str, data: Data) -> list[Problem]:
+def validate_status(kind: str, data: Data, old: Data) -> list[Problem]:
     """What a write to the status may not say."""
+    if kind == "ResourceClaim":
+        return [*claim_status_problems(data, old)]
+    if kind == "PodGroup":
+        return [*group_status_problems(data)]
     return _check_all(_rules().get(f"{kind}/status", []), data, "")
 
 
-def validate_immutable(kind: str, new: Data, old: Data) -> list[Problem]:
-    problems = []
+def validate_changed(kind: str, new: Data, old: Data) -> list[Problem]:
+    """What an update may not make of an object."""
+    if kind in DEVICE_KINDS:
+        return device_problems(kind, new, old)
+    if kind in GROUP_KINDS:
+        return group_problems(kind, new, old)
+    problems = validate_data(kind, new)
     for path in _immutable().get(kind, []):
         ((where, after),) = [*_places(new, path)] or [(path, None)]
         ((_, before),) = [*_places(old, path)] or [(path, None)]
         if after != before:
-            problems.append(invalid(where, after, "field is immutable"))
+            problems.append(invalid(where, after, IMMUTABLE))
     if kind in _FROZEN:
         before, after = old.get("spec") or {}, new.get("spec") or {}
         problems += _FROZEN[kind](after, before, new)
@@ -91,7 +135,11 @@ def _claim_update(after: Data, before: Data, new: Data) -> list[Problem]:
     """Of a claim only its size may change, and its volume be set once."""
     allowed = {"volumeName"} if not before.get("volumeName") else set()
     if (new.get("status") or {}).get("phase") == "Bound":
-        allowed |= {"resources", "volumeAttributesClassName"}
+        allowed |= {"volumeAttributesClassName"}
+        after, before = (
+            {**spec, "resources": _without(spec.get("resources") or {}, {"requests"})}
+            for spec in (after, before)
+        )
     if _without(after, allowed) == _without(before, allowed):
         return []
     text = "spec is immutable after creation except resources.requests and "
@@ -106,7 +154,7 @@ def _volume_update(after: Data, before: Data, new: Data) -> list[Problem]:
         where, text = "spec.persistentvolumesource", "is immutable after creation"
         problems.append(not_allowed(where, f"{where} {text}"))
     if after.get("volumeMode") != before.get("volumeMode"):
-        problems.append(invalid("volumeMode", after.get("volumeMode"), "field is immutable"))
+        problems.append(invalid("volumeMode", after.get("volumeMode"), IMMUTABLE))
     affinity = before.get("nodeAffinity")
     if affinity is not None and after.get("nodeAffinity") != affinity:
         text = "field is immutable, except for updating from beta label to GA"
@@ -153,7 +201,19 @@ def _node_update(after: Data, before: Data, new: Data) -> list[Problem]:
     ]
 
 
+def _drivers_update(after: Data, before: Data, new: Data) -> list[Problem]:
+    """Of a driver that stays on a node, how much it can have may change."""
+    known = {it.get("name"): _without(it, {"allocatable"}) for it in before.get("drivers") or ()}
+    drivers = [_without(it, {"allocatable"}) for it in after.get("drivers") or ()]
+    return [
+        invalid("spec.drivers", wire_schema.internal_form("storage.CSINodeDriver", it), IMMUTABLE)
+        for it in drivers
+        if known.get(it.get("name"), it) != it
+    ]
+
+
 _FROZEN: dict[str, Callable[[Data, Data, Data], list[Problem]]] = {
+    "CSINode": _drivers_update,
     "Node": _node_update,
     "PersistentVolume": _volume_update,
     "PersistentVolumeClaim": _claim_update,
@@ -165,7 +225,7 @@ _FROZEN: dict[str, Callable[[Data, Data, Data], list[Problem]]] = {
 def _places(data: Any, path: str) -> list[tuple[str, Any]]:
     """Every place that the path leads to, None where only the last part is missing."""
     found: list[tuple[str, Any]] = [("", data)]
-    for part in path.split("."):
+    for part in path.split(".") if path != "." else ():
         name = part.removesuffix("[]")
         found = [
             (f"{where}.{name}" if where else name, value.get(name))

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from stowplan.cluster.port import ListOptions
 from stowplan.errors import BadRequest
 from stowplan.objects.base import KubeObject, ObjectReference
-from stowplan.objects.kinds import EVENT, NAMESPACE, NODE, POD, Kind
+from stowplan.objects.kinds import EVENT, NAMESPACE, NODE, POD, RESOURCE_SLICE, Kind
 from stowplan.objects.labels import SelectorError
 from stowplan.objects.selector_text import parse_selector
 from stowplan.objects.selectors import Selector
@@ -65,6 +65,10 @@ _FIELDS: dict[Kind, dict[str, Getter]] = {
         "spec.hostNetwork": lambda pod: _word(pod.spec.host_network),
         "status.phase": attrgetter("status.phase"),
         "status.nominatedNodeName": attrgetter("status.nominated_node_name"),
+    },
+    RESOURCE_SLICE: {
+        "spec.nodeName": lambda thing: thing.spec.node_name or "",
+        "spec.driver": attrgetter("spec.driver"),
     },
     NODE: {"spec.unschedulable": lambda node: _word(node.spec.unschedulable)},
     NAMESPACE: {

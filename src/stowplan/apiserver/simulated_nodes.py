@@ -1,7 +1,7 @@
 """The nodes of a cluster without machines, as their kubelets would register them.
 
 Eight cores, 32 GiB and room for 110 pods each, in three zones.  `stowplan up --nodes N` makes them;
-`--nodes-file` names others, whose sizes, labels and taints come from manifests.
+`--nodes-file` names others, whose sizes, labels, taints and devices come from manifests.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from stowplan.apiserver.controllers.device_driver import GPUS
 from stowplan.apiserver.kubelet_status import node_address
 from stowplan.apiserver.version import GIT_VERSION
 from stowplan.errors import InputError
@@ -66,9 +67,10 @@ def _over(plain: Any, said: Any) -> Any:
     return {**plain, **{key: _over(plain.get(key), value) for key, value in said.items()}}
 
 
-def simulated_node(number: int, now: str, name: str = "") -> dict[str, Any]:
+def simulated_node(number: int, now: str, name: str = "", gpus: int = 0) -> dict[str, Any]:
     """The node of this number, counted from 1."""
     name = name or f"node-{number}"
+    annotations = {"annotations": {GPUS: str(gpus)}} if gpus else {}
     amounts = {"cpu": CPU, "memory": MEMORY, "pods": PODS, "ephemeral-storage": "100Gi"}
     conditions = [
         {
@@ -94,6 +96,7 @@ def simulated_node(number: int, now: str, name: str = "") -> dict[str, Any]:
                 "topology.kubernetes.io/region": "simulated",
                 "topology.kubernetes.io/zone": ZONES[(number - 1) % len(ZONES)],
             },
+            **annotations,
         },
         "spec": {"providerID": f"stowplan://{name}"},
         "status": {

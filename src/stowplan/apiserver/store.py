@@ -22,7 +22,8 @@ from stowplan.apiserver.bootstrap import first_objects
 from stowplan.apiserver.identity import Identity
 from stowplan.apiserver.ledger import Journal, Ledger
 from stowplan.apiserver.selectors import predicate
-from stowplan.apiserver.watches import HISTORY_MAX, Change, Rest, Seen, Watcher
+from stowplan.apiserver.stored_kinds import GATED_KINDS
+from stowplan.apiserver.watches import HISTORY_MAX, CommittedWrite, Seen, UntypedFields, Watcher
 from stowplan.apiserver.writes import Writer, one_by_one, view
 from stowplan.clock import Clock
 from stowplan.cluster.port import AllDone, Answer, ListOptions, ListResult, Watch, WatchHandlers
@@ -34,7 +35,7 @@ from stowplan.objects.kinds import KIND_BY_STRUCT, Kind
 __all__ = ["Store", "view"]
 
 Objects = list[KubeObject]
-ObjectsWithRests = list[tuple[KubeObject, Rest]]
+ObjectsWithRests = list[tuple[KubeObject, UntypedFields]]
 OnSeen = Callable[[list[Seen]], None]
 
 
@@ -47,14 +48,21 @@ class Store:
         journal: Journal | None = None,
         history_max: int = HISTORY_MAX,
         create_namespaces: bool = False,
+        gates: frozenset[str] = frozenset(),
         writer: Writer | None = None,
     ) -> None:
         """`create_namespaces`: one that is missing is made, instead of refused with a 404.
+        `gates`: the feature gates that are on, of those that change what is served.
 
         `writer` is what a fork begins with, and says all the rest.
         """
         self._writer = writer or _first_writer(
-            clock, seed, journal, history_max=history_max, create_namespaces=create_namespaces
+            clock,
+            seed,
+            journal,
+            history_max=history_max,
+            create_namespaces=create_namespaces,
+            gates=gates,
         )
         self._ledger = self._writer.ledger
         self._handlers: dict[type, Callable[[Any], Sequence[Answer]]] = {
@@ -69,6 +77,15 @@ class Store:
     @property
     def resource_version(self) -> str:
         return str(self._ledger.version)
+
+    @property
+    def gates(self) -> frozenset[str]:
+        """Feature gates that are on."""
+        return self._writer.gates
+
+    def serves(self, kind: Kind) -> bool:
+        """Whether clients may know of this kind, which is stored."""
+        return kind not in GATED_KINDS or GATED_KINDS[kind] in self.gates
 
     def fork(self, clock: Clock) -> Store:
         """Another store that begins with everything that is here, and goes its own way.
@@ -139,7 +156,7 @@ class Store:
             raise answer
         return answer
 
-    def execute_whole(self, request: Request) -> tuple[KubeObject | None, Rest]:
+    def execute_whole(self, request: Request) -> tuple[KubeObject | None, UntypedFields]:
         """As `execute`, with the rest of the object beside it."""
         thing = self.execute(request)
         if thing is None:
@@ -168,7 +185,7 @@ class Store:
         assert answer is not None, "a delete is answered with the object"
         return answer
 
-    def put(self, thing: KubeObject, rest: Rest = None) -> KubeObject:
+    def put(self, thing: KubeObject, rest: UntypedFields = None) -> KubeObject:
         """Store an object as it is, unchecked, status and all: to load a saved cluster."""
         with self._writing():
             return self._writer.put(thing, rest)
@@ -217,7 +234,7 @@ class Store:
 
     # For the REST API.
 
-    def read(self, kind: Kind, namespace: str, name: str) -> tuple[KubeObject, Rest]:
+    def read(self, kind: Kind, namespace: str, name: str) -> tuple[KubeObject, UntypedFields]:
         self._ledger.settle()
         table = self._ledger.tables[kind.struct]
         thing = table.find(namespace if kind.namespaced else "", name)
@@ -243,7 +260,7 @@ class Store:
     ) -> Watch:
         """A watch whose events come with the rest of their objects."""
 
-        def on_changes(changes: Sequence[Change]) -> None:
+        def on_changes(changes: Sequence[CommittedWrite]) -> None:
             on_seen([change.seen for change in changes])
 
         return self._watch(kind, options, resource_version, on_changes, on_end, bookmarks=bookmarks)
@@ -253,7 +270,7 @@ class Store:
         kind: Kind,
         options: ListOptions,
         resource_version: str,
-        on_changes: Callable[[Sequence[Change]], None],
+        on_changes: Callable[[Sequence[CommittedWrite]], None],
         on_end: Callable[[ApiError | None], None],
         *,
         bookmarks: bool,
@@ -292,12 +309,13 @@ def _first_writer(
     *,
     history_max: int,
     create_namespaces: bool,
+    gates: frozenset[str],
 ) -> Writer:
     """For a new cluster, or for what a journal remembers of an old one."""
     version = 0 if journal is None else journal.version
     ledger = Ledger(journal=journal, version=version, history_max=history_max)
     identity = Identity(clock, seed if journal is None else journal.seed)
-    writer = Writer(ledger, identity, create_namespaces=create_namespaces)
+    writer = Writer(ledger, identity, create_namespaces=create_namespaces, gates=gates)
     if journal is not None:
         for kind, thing, rest in journal.load():
             ledger.restore(kind, thing, rest)

@@ -8,7 +8,8 @@ A plain kind is kept whole and handed back, and nothing in this process looks in
 from __future__ import annotations
 
 from stowplan.objects.base import KubeObject
-from stowplan.objects.kinds import KINDS, Kind
+from stowplan.objects.kinds import KINDS, POD_GROUP, WORKLOAD, Kind
+from stowplan.objects.pod_groups import GENERIC_WORKLOAD
 
 
 class ConfigMap(KubeObject, frozen=True):
@@ -102,7 +103,10 @@ PLAIN_KINDS: tuple[Kind, ...] = (
     _plain(_RBAC, ClusterRoleBinding, "clusterrolebindings", namespaced=False),
 )
 
-STORED_KINDS: tuple[Kind, ...] = (*KINDS, *PLAIN_KINDS)
+GATED_KINDS: dict[Kind, str] = {POD_GROUP: GENERIC_WORKLOAD, WORKLOAD: GENERIC_WORKLOAD}
+"""With the feature gate without which a kind is not served."""
+
+STORED_KINDS: tuple[Kind, ...] = (*KINDS, *PLAIN_KINDS, *GATED_KINDS)
 STORED_KIND_BY_NAME: dict[tuple[str, str], Kind] = {
     (kind.api_version, kind.name): kind for kind in STORED_KINDS
 }

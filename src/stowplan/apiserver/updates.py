@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from stowplan.apiserver.device_checks import DeviceKey, device_key
 from stowplan.apiserver.pod_update import resized_spec
 from stowplan.apiserver.services import keep_addresses
 from stowplan.errors import BadRequest, NotFound
@@ -16,13 +17,18 @@ from stowplan.objects.kinds import (
     CSI_DRIVER,
     CSI_NODE,
     CSI_STORAGE_CAPACITY,
+    DEVICE_CLASS,
     EVENT,
     LEASE,
     POD,
     PRIORITY_CLASS,
+    RESOURCE_CLAIM,
+    RESOURCE_CLAIM_TEMPLATE,
+    RESOURCE_SLICE,
     RUNTIME_CLASS,
     SERVICE,
     STORAGE_CLASS,
+    WORKLOAD,
     Kind,
 )
 
@@ -34,25 +40,22 @@ WITHOUT_STATUS = frozenset(
         CSI_DRIVER,
         CSI_NODE,
         CSI_STORAGE_CAPACITY,
+        DEVICE_CLASS,
         EVENT,
         LEASE,
         PRIORITY_CLASS,
+        RESOURCE_CLAIM_TEMPLATE,
+        RESOURCE_SLICE,
         RUNTIME_CLASS,
         STORAGE_CLASS,
+        WORKLOAD,
     )
 )
 
 _SYSTEM_METADATA = (
-    "name",
-    "namespace",
-    "uid",
-    "resourceVersion",
-    "generation",
-    "creationTimestamp",
-    "deletionTimestamp",
-    "deletionGracePeriodSeconds",
-    "selfLink",
-)
+    "name", "namespace", "uid", "resourceVersion", "generation", "creationTimestamp",
+    "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink",
+)  # fmt: skip
 _PRIORITY_FIELDS = ("priority", "preemptionPolicy")
 
 
@@ -91,7 +94,24 @@ def _merge_status(kind: Kind, body: Data, current: Data) -> Data:
         metadata = dict(_mapping(current, "metadata"))
         _carry_over(metadata, _mapping(body, "metadata"), ("labels", "annotations"))
         merged["metadata"] = metadata
-    return merged
+    return _without_freed_devices(merged, current) if kind is RESOURCE_CLAIM else merged
+
+
+def _without_freed_devices(merged: Data, current: Data) -> Data:
+    """What drivers said of devices goes when a claim gives them back."""
+    status = merged["status"]
+    if not status.get("devices"):
+        return merged
+    freed = _devices(current) - _devices(merged)
+    devices = [it for it in status["devices"] if device_key(it) not in freed]
+    kept = {key: value for key, value in status.items() if key != "devices"}
+    return {**merged, "status": {**kept, "devices": devices} if devices else kept}
+
+
+def _devices(claim: Data) -> set[DeviceKey]:
+    allocation = _mapping(_mapping(claim, "status"), "allocation")
+    results = _mapping(allocation, "devices").get("results") or ()
+    return {device_key(it) for it in results}
 
 
 def _merge_metadata(body: Data, current: Data) -> Data:

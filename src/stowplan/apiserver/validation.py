@@ -189,8 +189,8 @@ def _name(kind: Kind, name: str) -> list[Problem]:
     return [invalid("metadata.name", name, problem)] if problem else []
 
 
-def _segment_problem(name: str) -> str:
-    """Roles may be called anything that a path can hold."""
+def path_segment_problem(name: str) -> str:
+    """What keeps a name from being a part of a path; roles may be called anything else."""
     if name in (".", ".."):
         return f"may not be '{name}'"
     found = [char for char in "/%" if char in name]
@@ -205,7 +205,9 @@ _NAME_RULES: dict[str, Callable[[str], str]] = {
     "Namespace": label_problem,
     "Service": _service_problem,
     "StatefulSet": label_problem,
-    **dict.fromkeys(("Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding"), _segment_problem),
+    **dict.fromkeys(
+        ("Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding"), path_segment_problem
+    ),
 }
 """What objects of a kind may be called; of others, DNS subdomains."""
 

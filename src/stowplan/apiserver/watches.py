@@ -33,20 +33,20 @@ HISTORY_MAX = 10_000
 _object = attrgetter("object")
 _previous = attrgetter("previous")
 
-Rest = Any
+UntypedFields = Any
 """What `objects.codec` keeps of an object beside its struct."""
 
-Seen = tuple[WatchEvent, Rest]
+Seen = tuple[WatchEvent, UntypedFields]
 """An event, and the rest of its object."""
 
 
-class Change(WatchEvent, frozen=True, gc=False):
+class CommittedWrite(WatchEvent, frozen=True, gc=False):
     """One committed write.  It is the event that watchers get: most of them get it as it is."""
 
     version: int
-    rest: Rest = None
+    rest: UntypedFields = None
     previous: KubeObject | None = None
-    previous_rest: Rest = None
+    previous_rest: UntypedFields = None
 
     @property
     def seen(self) -> Seen:
@@ -56,7 +56,7 @@ class Change(WatchEvent, frozen=True, gc=False):
 @dataclass(slots=True, eq=False)
 class Watcher:
     predicate: Predicate | None
-    on_changes: Callable[[Sequence[Change]], None]
+    on_changes: Callable[[Sequence[CommittedWrite]], None]
     on_end: Callable[[ApiError | None], None]
     bookmarks: bool
     version: int
@@ -71,7 +71,7 @@ class WatchHub:
         assert history_max > 0, f"a history needs room for at least one change, not {history_max}"
         self._kind = kind
         # One more than can be replayed: when it is full, a watch can start from its first one.
-        self._changes: deque[Change] = deque(maxlen=history_max + 1)
+        self._changes: deque[CommittedWrite] = deque(maxlen=history_max + 1)
         self._begun = version
         """The last change that was dropped, as long as the history is not full."""
         self.watchers: tuple[Watcher, ...] = ()
@@ -84,7 +84,7 @@ class WatchHub:
         changes = self._changes
         return changes[0].version if len(changes) == changes.maxlen else self._begun
 
-    def since(self, version: int) -> list[Change]:
+    def since(self, version: int) -> list[CommittedWrite]:
         """The changes after `version`, or Gone when some of them are forgotten."""
         if version < self._oldest:
             raise Gone(f"too old resource version: {version} ({self._oldest})")
@@ -104,7 +104,9 @@ class WatchHub:
         while changes and changes[0].version <= until:
             self._begun = changes.popleft().version
 
-    def add(self, watcher: Watcher, initial: list[Change], replay: list[Change]) -> None:
+    def add(
+        self, watcher: Watcher, initial: list[CommittedWrite], replay: list[CommittedWrite]
+    ) -> None:
         """Start to deliver: first what the watcher has missed, then what comes."""
         self.watchers += (watcher,)
         if initial:
@@ -128,7 +130,7 @@ class WatchHub:
         except Exception:
             log.exception("a watcher of %s failed at the end of its watch", self._kind.plural)
 
-    def deliver(self, changes: list[Change], watchers: tuple[Watcher, ...]) -> None:
+    def deliver(self, changes: list[CommittedWrite], watchers: tuple[Watcher, ...]) -> None:
         first = changes[0].version
         for watcher in watchers:
             seen = changes
@@ -151,12 +153,12 @@ class WatchHub:
             kind=self._kind.name,
             metadata=ObjectMeta(resource_version=text),
         )
-        event = Change("BOOKMARK", mark, text, version)
+        event = CommittedWrite("BOOKMARK", mark, text, version)
         for watcher in self.watchers:
             if watcher.bookmarks and watcher.active:
                 self._hand_over(watcher, [event])
 
-    def _hand_over(self, watcher: Watcher, changes: list[Change]) -> None:
+    def _hand_over(self, watcher: Watcher, changes: list[CommittedWrite]) -> None:
         try:
             watcher.on_changes(changes)
         except Exception as error:
@@ -167,7 +169,7 @@ class WatchHub:
         self.end(watcher, ApiError(f"the watcher failed: {error}"))
 
 
-def _translate(selects: Predicate, changes: list[Change]) -> list[Change]:
+def _translate(selects: Predicate, changes: list[CommittedWrite]) -> list[CommittedWrite]:
     """The changes as a watcher sees them that only knows what `selects` lets through."""
     before = filter(None, map(_previous, changes))
     if selects.takes_all(map(_object, changes)) and selects.takes_all(before):
@@ -184,16 +186,18 @@ def _translate(selects: Predicate, changes: list[Change]) -> list[Change]:
     return translated
 
 
-def _came(change: Change) -> Change:
-    return Change("ADDED", change.object, change.resource_version, change.version, change.rest)
+def _came(change: CommittedWrite) -> CommittedWrite:
+    return CommittedWrite(
+        "ADDED", change.object, change.resource_version, change.version, change.rest
+    )
 
 
-def _went(change: Change) -> Change:
+def _went(change: CommittedWrite) -> CommittedWrite:
     """The object as the watcher knew it, with the version at which it went."""
     assert change.previous is not None, f"nothing went at {change.version}"
     version = change.resource_version
     gone = at_version(change.previous, version)
-    return Change("DELETED", gone, version, change.version, change.previous_rest)
+    return CommittedWrite("DELETED", gone, version, change.version, change.previous_rest)
 
 
 def at_version(thing: KubeObject, version: str) -> KubeObject:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from functools import cache
 from importlib.resources import files
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 QUANTITY = "quantity.Quantity"
 INT_OR_STRING = "intstr.IntOrString"
@@ -19,6 +19,8 @@ RAW = frozenset({"runtime.RawExtension", "meta.FieldsV1"})
 WRAPPED_LISTS = frozenset({"authentication.ExtraValue", "authorization.ExtraValue"})
 
 _FLAGS = "^*%?"
+_DIFFERENCES = {"resourcebeta1": "resource", "resourcebeta2": "resource"}
+"""Of these versions only what differs from another one is written down."""
 
 
 class Field(NamedTuple):
@@ -77,4 +79,45 @@ def message_of(api_version: str, kind: str) -> Message | None:
         return message("meta.DeleteOptions")
     group, _, version = api_version.rpartition("/")
     package = f"{group.partition('.')[0] or 'core'}{version.removeprefix('v').removeprefix('1')}"
-    return message(f"{package}.{kind}")
+    found = message(f"{package}.{kind}")
+    if found is None and package in _DIFFERENCES:
+        found = message(f"{_DIFFERENCES[package]}.{kind}")
+    return found
+
+
+_NAMES_INSIDE = {
+    "cel": "CEL", "ips": "IPs", "uid": "UID", "apiGroup": "APIGroup",
+    **{name: f"{name.capitalize()}Value" for name in ("int", "bool", "string", "version")},
+    **{f"{name}s": f"{name.capitalize()}Values" for name in ("int", "bool", "string", "version")},
+}  # fmt: skip
+_ZEROS: dict[str, Any] = {"s": "", "i": 0, "j": 0, "b": False, QUANTITY: "0"}
+
+
+def internal_form(name: str, value: Any) -> Any:
+    """A value of this message as kube-apiserver shows it where it refuses it.
+
+    Its own types have all their fields, under Go's names.
+    """
+    known = message(name)
+    if known is None or not isinstance(value, dict):
+        return value
+    if name == "meta.ObjectMeta":
+        return {key: text for key, text in value.items() if text}
+    shown: dict[str, Any] = {}
+    for field in known.by_name.values():
+        found, type_ = value.get(field.name), field.type
+        if type_ == "meta.ObjectMeta":
+            shown |= internal_form(type_, found or {})
+            continue
+        if found is None:
+            inner = message(type_) is not None and not field.flag
+            found = {} if inner else None if field.flag else _ZEROS.get(type_)
+        if field.flag == "*" and found is not None:
+            found = [internal_form(type_, it) for it in found]
+        elif field.flag == "%" and found is not None:
+            found = {key: internal_form(type_, found[key]) for key in sorted(found)}
+        elif found is not None:
+            found = internal_form(type_, found)
+        called = _NAMES_INSIDE.get(field.name) or field.name[0].upper() + field.name[1:]
+        shown[called] = found
+    return shown

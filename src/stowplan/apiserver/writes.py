@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from stowplan.apiserver import answers
+from stowplan.apiserver import answers, rules
 from stowplan.apiserver.admission import ADMITTED, Admission
 from stowplan.apiserver.bindings import Binder
 from stowplan.apiserver.bodies import (
@@ -25,44 +25,55 @@ from stowplan.apiserver.bodies import (
     changed_identity,
     check_body,
     check_identity,
+    check_new,
     clean_body,
     conformed,
     with_job_selector,
 )
 from stowplan.apiserver.bootstrap import IMMORTAL_NAMESPACES
-from stowplan.apiserver.client_defaults import with_defaults
+from stowplan.apiserver.claim_patches import patched_claim
+from stowplan.apiserver.client_defaults import filled_slice, with_defaults
 from stowplan.apiserver.defaults import DEFAULTED, default_object, default_spec, qos_class
 from stowplan.apiserver.deletion import may_go, plan_deletion
 from stowplan.apiserver.garbage import FOREGROUND, Garbage
+from stowplan.apiserver.gated_fields import without_gated
 from stowplan.apiserver.identity import GENERATED_NAME_BASE_MAX, Identity
 from stowplan.apiserver.ledger import NOBODY, SAME_REST, Ledger, Table
 from stowplan.apiserver.owners import Ref
 from stowplan.apiserver.patch import apply_patch
 from stowplan.apiserver.pod_update import validate_pod_update
-from stowplan.apiserver.pod_validation import validate_spec, validate_template
-from stowplan.apiserver.pod_writes import Merged, patched_status
+from stowplan.apiserver.pod_validation import validate_spec
+from stowplan.apiserver.pod_writes import Merged, patched_pod
 from stowplan.apiserver.retention import EventRetention
-from stowplan.apiserver.rules import TEMPLATED, validate_data, validate_immutable, validate_status
 from stowplan.apiserver.services import with_addresses
 from stowplan.apiserver.updates import merge_update
 from stowplan.apiserver.validation import (
     VALIDATED,
     validate_finalizers,
     validate_meta,
-    validate_object,
     validate_object_update,
     validate_status_of,
 )
-from stowplan.apiserver.watches import Rest
+from stowplan.apiserver.watches import UntypedFields
 from stowplan.clock import Clock
 from stowplan.cluster.port import Answer
 from stowplan.errors import ApiError, BadRequest
 from stowplan.objects.api import Create, Delete, Patch, Update
 from stowplan.objects.base import KubeObject, ObjectMeta
 from stowplan.objects.codec import join, split
-from stowplan.objects.kinds import EVENT, JOB, KIND_BY_STRUCT, NAMESPACE, SERVICE, Kind
+from stowplan.objects.kinds import (
+    EVENT,
+    JOB,
+    KIND_BY_STRUCT,
+    NAMESPACE,
+    POD_GROUP,
+    RESOURCE_SLICE,
+    SERVICE,
+    WORKLOAD,
+    Kind,
+)
 from stowplan.objects.pod import Pod
-from stowplan.objects.workloads import Namespace, PriorityClass, RuntimeClass, WorkloadSpec
+from stowplan.objects.workloads import Namespace, PriorityClass, RuntimeClass
 
 NAME_ATTEMPTS_MAX = 8
 
@@ -81,24 +92,13 @@ _NOTHING: list[answers.Problem] = []
 
 _WITH_GENERATION = frozenset(
     {
-        "CronJob",
-        "DaemonSet",
-        "Deployment",
-        "DeviceClass",
-        "EndpointSlice",
-        "Ingress",
-        "IngressClass",
-        "Job",
-        "NetworkPolicy",
-        "Pod",
-        "PodDisruptionBudget",
-        "PriorityClass",
-        "ReplicaSet",
-        "ReplicationController",
-        "ResourceSlice",
-        "StatefulSet",
+        "CronJob", "DaemonSet", "Deployment", "DeviceClass", "EndpointSlice", "Ingress",
+        "IngressClass", "Job", "NetworkPolicy", "Pod", "PodDisruptionBudget", "PriorityClass",
+        "ReplicaSet", "ReplicationController", "ResourceSlice", "StatefulSet",
     }
-)
+)  # fmt: skip
+# Whatever they come as.
+_MADE_FROM_DATA = (JOB, POD_GROUP, WORKLOAD)
 # What admitted pod specs were resolved with.
 _CLASSES = frozenset({PriorityClass, RuntimeClass})
 # Other kinds are stored as they come; events are, and there is one for each pod at least.
@@ -112,11 +112,12 @@ class Writer:
         identity: Identity,
         *,
         create_namespaces: bool = False,
+        gates: frozenset[str] = frozenset(),
     ) -> None:
-        self.ledger = ledger
+        self.ledger, self.gates = ledger, gates
         self._identity = identity
         self._create_namespaces = create_namespaces
-        self._admission = Admission(self)
+        self._admission = Admission(self, gates)
         self.binder = Binder(ledger, identity, self._admission)
         self._garbage = Garbage(ledger, self)
         self._events = EventRetention(identity.now_s, self._expire)
@@ -128,7 +129,9 @@ class Writer:
     def fork(self, clock: Clock) -> Writer:
         """One that goes on from here, on a fork of the ledger."""
         ledger, identity = self.ledger.fork(), Identity(clock, self._identity.seed)
-        other = Writer(ledger, identity, create_namespaces=self._create_namespaces)
+        other = Writer(
+            ledger, identity, create_namespaces=self._create_namespaces, gates=self.gates
+        )
         other._admission = self._admission.fork(other)
         other.binder = Binder(ledger, identity, other._admission)
         other._garbage = self._garbage.fork(ledger, other)
@@ -210,7 +213,7 @@ class Writer:
                 if problems or found:
                     raise answers.InvalidObject(kind, name, [*problems, *found])
                 if sent.resource_version:
-                    _check_version(sent.resource_version)
+                    check_new(sent.resource_version)
                 if name in names:
                     raise answers.already_exists(kind, name)
             except ApiError as error:
@@ -231,10 +234,12 @@ class Writer:
             prepare = self._admission.admit_pod
         elif struct in _PREPARED:
             prepare = self._prepare
-        taken = () if kind is JOB else (struct,)
+        taken = () if kind in _MADE_FROM_DATA else (struct,)
         return taken, table, 1 if kind.name in _WITH_GENERATION else 0, prepare
 
-    def _from_data(self, kind: Kind, body: Any) -> tuple[KubeObject, Rest, list[answers.Problem]]:
+    def _from_data(
+        self, kind: Kind, body: Any
+    ) -> tuple[KubeObject, UntypedFields, list[answers.Problem]]:
         if isinstance(body, kind.struct):
             body = join(body, None)
         check_body(kind, body)
@@ -245,15 +250,22 @@ class Writer:
             data = with_job_selector(data, uid)
         if kind is SERVICE:
             data = with_addresses(data, self.ledger.version)
-        data = with_defaults(kind, data)
+        data = self._filled(kind, data)
         thing, rest = self._split(kind, data)
-        return thing, self._rests.of(rest), validate_data(kind.name, data)
+        return thing, self._rests.of(rest), rules.validate_data(kind.name, data)
+
+    def _filled(
+        self, kind: Kind, data: dict[str, Any], old: dict[str, Any] | None = None
+    ) -> dict[str, Any]:
+        """With the defaults that clients see; when a device was tainted is one of them."""
+        data = with_defaults(kind, without_gated(kind.name, data, old, self.gates))
+        return filled_slice(data, self._identity.now()) if kind is RESOURCE_SLICE else data
 
     def _prepare(self, kind: Kind, thing: KubeObject, meta: ObjectMeta) -> KubeObject:
         """An object of a kind that has defaults, rules or admission, as it will be stored."""
         new = default_object(_as_sent(kind, thing, meta), creating=True)
         new = self._admission.admit_object(kind, new)
-        if problems := _object_problems(kind, new):
+        if problems := rules.object_problems(kind, new):
             raise answers.InvalidObject(kind, new.name, problems)
         return new
 
@@ -324,16 +336,15 @@ class Writer:
 
     def _patch(self, merged: Merged, request: Patch) -> KubeObject:
         table, old = self._require(request.kind, request.namespace, request.name)
+        version = self.ledger.version + 1
         if isinstance(old, Pod):
-            status = patched_status(old, request, merged)
-            if status is not None:
-                if status == old.status:
-                    return old
-                ledger = self.ledger
-                meta = replace(old.metadata, resource_version=f"{ledger.version + 1}")
-                new = replace(old, metadata=meta, status=status)
-                ledger.modify(table, old, new)
-                return new
+            new: KubeObject | None = patched_pod(old, request, merged, version)
+        else:
+            new = patched_claim(old, request, version)
+        if new is not None:
+            if new is not old:
+                self.ledger.modify(table, old, new)
+            return new
         current = view(table.kind, old, table.rest(old.namespace, old.name))
         patched = apply_patch(request.patch_type, table.kind.name, current, request.body)
         body = conformed(table.kind, patched, is_patch=True)
@@ -357,7 +368,7 @@ class Writer:
             # Only a part of the body is used: refuse it first if it is malformed.
             self._split(kind, body)
         data = merge_update(kind, subresource, body, current)
-        new, rest = self._split(kind, with_defaults(kind, data))
+        new, rest = self._split(kind, self._filled(kind, data, current))
         new = self._default(new)
         result = view(kind, new, rest)
         if problems := changed_identity(body, current):
@@ -393,22 +404,24 @@ class Writer:
         problems = validate_meta(kind, new.metadata)
         problems += validate_finalizers(new.metadata, old.metadata)
         if subresource == "status":
-            problems += validate_status(kind.name, after)
+            problems += self._admission.refused_status(kind, after, before)
+            problems += rules.validate_status(kind.name, after, before)
             problems += validate_status_of(kind, new)
         else:
-            problems += validate_data(kind.name, after)
-            problems += validate_immutable(kind.name, after, before)
+            problems += rules.validate_changed(kind.name, after, before)
             if isinstance(new, Pod):
                 problems += validate_spec(new.spec)
                 if subresource == "":
                     problems += validate_pod_update(after.get("spec", {}), before.get("spec", {}))
             else:
-                problems += _object_problems(kind, new)
+                problems += rules.object_problems(kind, new)
                 problems += validate_object_update(kind, new, old)
         if problems:
             raise answers.InvalidObject(kind, old.name, problems)
 
-    def _modify(self, table: Table, old: KubeObject, new: KubeObject, rest: Rest) -> KubeObject:
+    def _modify(
+        self, table: Table, old: KubeObject, new: KubeObject, rest: UntypedFields
+    ) -> KubeObject:
         """Commit a change; an object that was only waiting for it goes."""
         if may_go(new.metadata):
             return self._remove(table, old, new.metadata, rest)
@@ -417,7 +430,7 @@ class Writer:
             self._admission.forget()
         return new
 
-    def _split(self, kind: Kind, data: dict[str, Any]) -> tuple[KubeObject, Rest]:
+    def _split(self, kind: Kind, data: dict[str, Any]) -> tuple[KubeObject, UntypedFields]:
         try:
             return split(data, kind.struct)
         except msgspec.ValidationError as error:
@@ -466,7 +479,7 @@ class Writer:
         return new
 
     def _remove(
-        self, table: Table, old: KubeObject, meta: ObjectMeta, rest: Rest = SAME_REST
+        self, table: Table, old: KubeObject, meta: ObjectMeta, rest: UntypedFields = SAME_REST
     ) -> KubeObject:
         ledger = self.ledger
         last = replace(meta, resource_version=f"{ledger.version + 1}")
@@ -524,7 +537,7 @@ class Writer:
 
     # Objects as they are.
 
-    def put(self, thing: KubeObject, rest: Rest = None) -> KubeObject:
+    def put(self, thing: KubeObject, rest: UntypedFields = None) -> KubeObject:
         """Store an object as it is, unchecked: how a cluster that was saved comes back.
 
         Only what every object must have is added: a uid, a creation time, a version.
@@ -572,23 +585,11 @@ def one_by_one(
     return told
 
 
-def _check_version(wanted: str) -> None:
-    if wanted.isdecimal() and int(wanted):
-        raise answers.internal("resourceVersion should not be set on objects to be created")
-
-
 def _as_sent(kind: Kind, thing: KubeObject, meta: ObjectMeta) -> KubeObject:
     return replace(thing, api_version=kind.api_version, kind=kind.name, metadata=meta)
 
 
-def _object_problems(kind: Kind, thing: KubeObject) -> list[answers.Problem]:
-    problems = validate_object(kind, thing)
-    if kind.name in TEMPLATED:
-        problems += validate_template(getattr(thing, "spec", WorkloadSpec()).template)
-    return problems
-
-
-def view(kind: Kind, thing: KubeObject, rest: Rest) -> dict[str, Any]:
+def view(kind: Kind, thing: KubeObject, rest: UntypedFields) -> dict[str, Any]:
     """The whole object as the API serves it, with the fields that no struct holds."""
     data = with_defaults(kind, join(thing, rest))
     if isinstance(thing, Pod):

@@ -55,6 +55,7 @@ GOALS: tuple[Goal, ...] = (
     Goal("SchedulingSecrets/5000Nodes_10000Pods", 5000, 3000),
     Goal("SchedulingCSIPVs/5000Nodes_5000Pods", 5000, 3000),
     Goal("MixedSchedulingBasePod/5000Nodes_5000Pods", 5000, 3000),
+    Goal("DeviceClaims/5000Nodes_8Devices_10000Pods", 5000, 1500),
     Goal("PreemptionBasic/1000Nodes", 1000, 1000),
     Goal("Unschedulable/5kNodes/100Init/10kPods", 5000, 1000),
     Goal("SchedulingLarge/15000Nodes_10000Pods", 15000, 5000, 581),

@@ -33,7 +33,6 @@ _PHASES: dict[tuple[str, str], str] = {
     ("core/attempts.py", ""): "decisions and metrics",
     ("core/decision.py", ""): "decisions and metrics",
     ("core/cluster_changes.py", ""): "cluster changes",
-    ("core/node_changes.py", ""): "cluster changes",
     ("core/machine.py", "_decided"): "binding",
     ("core/machine.py", "_answered"): "binding",
     ("core/machine.py", ""): "machine",

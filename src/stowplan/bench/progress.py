@@ -12,9 +12,10 @@ LINES_S = 5.0
 
 
 class Progress:
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, *, live: bool | None = None) -> None:
+        """`live`: whether a line can be overwritten; None: on any terminal."""
         self._name = name
-        self._live = sys.stderr.isatty()
+        self._live = sys.stderr.isatty() if live is None else live
         self._next_s = 0.0 if self._live else time.monotonic() + LINES_S
         self._length = 0
 

@@ -16,6 +16,8 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
+from stowplan.apiserver.controllers.resource_claims import ResourceClaimController
+from stowplan.apiserver.controllers.shared import Shared
 from stowplan.apiserver.store import Store
 from stowplan.bench import phases
 from stowplan.bench.engine import Engine, RealTime
@@ -35,12 +37,15 @@ from stowplan.core.attempts import AttemptLog
 from stowplan.embedded import connect_scheduler
 from stowplan.errors import InputError, StowplanError
 from stowplan.framework.timing import Recorders
+from stowplan.objects.kinds import POD, RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE
 from stowplan.runtime.driver import Driver
 from stowplan.runtime.memory import tune_collector
 from stowplan.runtime.metrics import Metrics
 
 TIME_S_MAX = 30 * 60.0
 PROGRESS_S = 0.1
+
+CLAIMS_GATE = "DynamicResourceAllocation"
 
 
 @dataclass(slots=True)
@@ -209,13 +214,15 @@ def run_workload(
     """Play the workload on an embedded cluster, and say how it went."""
     options = options or Options()
     engine = engine or RealTime()
-    store = store or Store(engine.clock, seed=options.seed)
     config, ignored = scheduler_config(workload)
+    store = store or Store(engine.clock, seed=options.seed, gates=config.features)
     reset_peak()
     if options.tune:
         tune_collector()
     attempts = AttemptTimes()
     scheduler = connect(store, engine, config, attempts, options.seed)
+    if workload.feature_gates.get(CLAIMS_GATE):
+        _start_claim_controller(store, engine, options.seed)
     stage = Stage(store, engine.clock, engine.call_later, Random(options.seed))
     stick = Yardstick() if options.yardstick else None
     meter = Meter(stage, attempts, options.sampler, stick, settle=options.tune)
@@ -234,6 +241,15 @@ def run_workload(
     add_yardstick(result, stick)
     scheduler.driver.close()
     return result
+
+
+def _start_claim_controller(store: Store, engine: Engine, seed: int) -> None:
+    """As upstream's harness runs it beside the scheduler, for workloads with devices alone."""
+    kinds = (RESOURCE_CLAIM_TEMPLATE, POD, RESOURCE_CLAIM)
+    clock, call_later = engine.clock, engine.call_later
+    shared = Shared(store, kinds, clock=clock, call_later=call_later, random=Random(seed))
+    ResourceClaimController(shared)
+    shared.start()
 
 
 def _threshold(workload: Workload, result: Result) -> Result:

@@ -98,18 +98,6 @@ def place_every_row(node_count: int, pod_count: int) -> list[int]:
     return rows
 
 
-def place_kept(node_count: int, pod_count: int) -> list[int]:
-    """The same rows, found with scores that are kept."""
-    nodes = _Nodes(node_count)
-    nodes.compute()
-    rows = []
-    for _ in range(pod_count):
-        row = nodes.place()
-        nodes.compute_one(row)
-        rows.append(row)
-    return rows
-
-
 class Yardstick:
     """Pods per second of processor time, from as many glances as were taken."""
 

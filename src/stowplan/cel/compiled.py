@@ -108,6 +108,8 @@ def _refused(text: str, problems: list[Problem]) -> CompileError:
 
 
 def _located(text: str, problem: Problem) -> str:
+    if not text:
+        return f"ERROR: <input>:1:0: {problem.message}"
     before = text[: problem.position]
     line, column = before.count("\n") + 1, problem.position - before.rfind("\n")
     source = text.split("\n")[line - 1].replace("\t", " ")

@@ -27,6 +27,12 @@ COMMANDS = {
     "dry-run": LazyCommand(
         "stowplan.cli.dry_run", "dry_run", "Say where pods of a dump would go, and why."
     ),
+    "why": LazyCommand(
+        "stowplan.cli.why", "why", "Say why a pod has no node, and what would help."
+    ),
+    "what-if": LazyCommand(
+        "stowplan.cli.what_if", "what_if", "Show who moves, waits or fits after a change."
+    ),
     "bench": LazyCommand("stowplan.cli.bench", "bench", "Measure pods per second."),
     "plugins": LazyCommand("stowplan.cli.plugins", "plugins", "List the scheduling plugins."),
     "completion": LazyCommand(
@@ -38,6 +44,7 @@ EXAMPLES = """\b
 Examples:
   stowplan demo                       see it work, on a cluster of its own
   stowplan dry-run -f cluster.yaml    where would these pods go, and why?
+  stowplan why web-1 -f cluster.yaml  why has it no node, and what would help?
   stowplan run --config sched.yaml    schedule a Kubernetes cluster
   stowplan COMMAND --help             options and examples of a command
 """

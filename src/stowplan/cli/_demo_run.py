@@ -12,7 +12,8 @@ from typing import Any
 import msgspec
 
 from stowplan.apiserver.store import Store
-from stowplan.cli._output import moves_cursor, say, show_progress
+from stowplan.bench.progress import Progress
+from stowplan.cli._output import moves_cursor
 from stowplan.clock import Clock, RealClock
 from stowplan.core.decision import Decision
 from stowplan.core.messages import Effect, RecordEvent
@@ -27,7 +28,6 @@ from stowplan.runtime.driver import Driver
 ZONES = ("zone-a", "zone-b", "zone-c")
 GPU_NODES = 12
 TIME_S_MAX = 15.0
-BAR_WIDTH = 20
 PAUSE_S = 0.01
 
 _ZONE = "topology.kubernetes.io/zone"
@@ -80,13 +80,13 @@ def run(
     driver.on_effect = lambda effect: _note_preemption(story, names, effect)
     waves = _waves(pod_count, random)
     started = time.perf_counter()
-    progress = _Progress(pod_count)
+    progress = Progress("scheduling", live=sys.stderr.isatty() and moves_cursor())
     for wave in waves:
         for data in wave:
             created = store.execute(Create(POD, "default", msgspec.convert(data, Pod)))
             assert created is not None
             names[created.uid] = created.key
-        while not _is_at_rest(driver, timers, progress, started):
+        while not _is_at_rest(story, timers, progress, started):
             pause(PAUSE_S)
     story.seconds = time.perf_counter() - started
     progress.end()
@@ -94,13 +94,16 @@ def run(
     return story
 
 
-def _is_at_rest(driver: Driver, timers: Timers, progress: _Progress, started: float) -> bool:
+def _is_at_rest(story: Story, timers: Timers, progress: Progress, started: float) -> bool:
     """Do what is due; whether time is up, or nothing is left that a second would change."""
+    machine = story.driver.machine
     while time.perf_counter() - started < TIME_S_MAX:
-        if not timers.run_due():
-            counts = driver.machine.queue.pending_counts()
+        went_on = timers.run_due()
+        counts = machine.queue.pending_counts()
+        if not went_on:
             return not counts["active"] and not counts["backoff"]
-        progress.show(driver)
+        waiting = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
+        progress.show(waiting, machine.cache.pod_count, story.pod_count)
     return True
 
 
@@ -118,39 +121,6 @@ def _note_preemption(story: Story, names: dict[str, str], effect: Effect) -> Non
         # "Preempted by pod UID on node NODE"
         words = effect.note.split()
         story.preemptions.append((effect.regarding.key, names.get(words[3], words[3]), words[6]))
-
-
-class _Progress:
-    """One line that moves on a terminal; a line now and then elsewhere."""
-
-    def __init__(self, total: int) -> None:
-        self._total = total
-        self._live = sys.stderr.isatty() and moves_cursor()
-        self._next_s = 0.0
-        self._shown = False
-
-    def show(self, driver: Driver) -> None:
-        now_s = time.perf_counter()
-        if now_s < self._next_s:
-            return
-        self._next_s = now_s + (0.1 if self._live else 1.0)
-        machine = driver.machine
-        bound = machine.cache.pod_count
-        counts = machine.queue.pending_counts()
-        waiting = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
-        share = min(1.0, bound / max(1, self._total))
-        bar = "#" * round(BAR_WIDTH * share)
-        # What may be cut off on a narrow terminal comes last.
-        text = f"scheduling [{bar:<{BAR_WIDTH}}] {bound}/{self._total} on nodes  {waiting}"
-        if self._live:
-            show_progress(text)
-        else:
-            say(text, err=True)
-        self._shown = True
-
-    def end(self) -> None:
-        if self._live and self._shown:
-            show_progress("")
 
 
 # -- what there is --------------------------------------------------------------------------

@@ -9,9 +9,11 @@ takes, adds the traceback.
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 import traceback
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, NoReturn
@@ -37,7 +39,7 @@ class LazyGroup(click.Group):
     def __init__(self, *, commands_by_name: Mapping[str, LazyCommand], **settings: Any) -> None:
         super().__init__(**settings)
         self._lazy = dict(commands_by_name)
-        self._verbose = False
+        self.verbose = False
         self.params.append(self._verbose_option())
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -71,6 +73,15 @@ class LazyGroup(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl([(name, lazy.short_help) for name, lazy in self._lazy.items()])
 
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            # Whoever read has seen enough; what Python still holds back has nowhere to go.
+            with suppress(OSError):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return 0
+
     def main(
         self,
         args: Sequence[str] | None = None,
@@ -82,7 +93,7 @@ class LazyGroup(click.Group):
         """Run the command line and end the process; without `standalone_mode`, just run it."""
         if not standalone_mode:
             return super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
-        self._verbose = False
+        self.verbose = False
         try:
             # Click returns the code given to `ctx.exit()`, or what the command returned.
             outcome = super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
@@ -98,21 +109,21 @@ class LazyGroup(click.Group):
         except OSError as error:
             self._fail(error, _from_os(error))
         except Exception as error:
-            self._verbose = True
+            self.verbose = True
             self._fail(error, _from_bug(error))
         sys.exit(outcome if isinstance(outcome, int) else 0)
 
     def _fail(
         self, cause: Exception, error: StowplanError, *, exit_code: int | None = None
     ) -> NoReturn:
-        if self._verbose:
+        if self.verbose:
             say_trace("".join(traceback.format_exception(cause)))
         complain(str(error))
         sys.exit(error.exit_code if exit_code is None else exit_code)
 
     def _verbose_option(self) -> click.Option:
         def remember(ctx: click.Context, option: click.Parameter, value: bool) -> None:
-            self._verbose = self._verbose or value
+            self.verbose = self.verbose or value
 
         return click.Option(
             ["--verbose"],
@@ -123,6 +134,12 @@ class LazyGroup(click.Group):
             callback=remember,
             help="Show the traceback of an error.",
         )
+
+
+def is_verbose() -> bool:
+    """Whether the command under way was asked for tracebacks."""
+    group = click.get_current_context().find_root().command
+    return isinstance(group, LazyGroup) and group.verbose
 
 
 def _from_click(error: click.ClickException) -> InputError:

@@ -143,12 +143,6 @@ def working(text: str) -> Iterator[None]:
         yield
 
 
-def show_progress(text: str) -> None:
-    """Replace the line that moves on a terminal; it never fills the last column, which scrolls."""
-    room = shutil.get_terminal_size().columns - 1
-    click.echo(f"\r{printable(text)[:room]:<{room}}\r", err=True, nl=False)
-
-
 def count_of(count: int, thing: str) -> str:
     """
     >>> count_of(1, "pod"), count_of(2, "pod")

@@ -28,10 +28,12 @@ from stowplan.cli._up_kubeconfig import check_replaceable, kubeconfig, write_kub
 from stowplan.cli._up_tls import key_pair, server_context
 from stowplan.clock import RealClock
 from stowplan.cluster.port import ListOptions
-from stowplan.config import load_config
+from stowplan.config import DEFAULT_GATES, FeatureGates, load_config
+from stowplan.core.attempts import AttemptLog
 from stowplan.core.profiles import check_config
 from stowplan.embedded import EmbeddedCluster, Parts, Scheduling
 from stowplan.objects.kinds import NODE
+from stowplan.runtime.decision_log import DecisionLog
 from stowplan.runtime.extender_client import HttpExtenderClient
 from stowplan.runtime.guard import BEAT_S
 from stowplan.runtime.heartbeat import Heartbeat
@@ -57,10 +59,13 @@ class Settings:
     port: int
     nodes: int | None
     """None: some, if there are none and somebody works on them."""
+    gates: FeatureGates = DEFAULT_GATES
+    gpus: int = 0
+    """Simulated, on each of these nodes."""
     nodes_file: Path | None = None
     plugin_paths: tuple[str, ...] = ()
     verbose: bool = False
-    """Whether changes are told as they happen."""
+    """Whether changes are told as they happen, and tracebacks of plugins that fail."""
     data: Path | None = None
     salvage: bool = False
     """Whether to go on with what is intact of data that is damaged."""
@@ -78,14 +83,15 @@ async def serve(settings: Settings) -> None:
     _allow_connections()
     seed = secrets.randbits(32)
     extenders = HttpExtenderClient(os.environ)
-    scheduling = _scheduling(settings, extenders) if settings.schedules else None
+    scheduling = _scheduling(settings, extenders, log) if settings.schedules else None
     nodes = [] if settings.nodes_file is None else read_nodes(settings.nodes_file)
     if settings.data is not None and settings.salvage:
         salvage(settings.data, seed=seed)
     journal = None if settings.data is None else SqliteJournal(settings.data, seed=seed)
     try:
         loop = asyncio.get_running_loop()
-        grouped = GroupedStore(Store(clock, seed=seed, journal=journal), loop.call_soon)
+        store = Store(clock, seed=seed, journal=journal, gates=settings.gates.switches())
+        grouped = GroupedStore(store, loop.call_soon)
         cluster = EmbeddedCluster(
             grouped.store,
             Parts(scheduling, controllers=settings.workers, kubelet=settings.workers),
@@ -123,11 +129,12 @@ def _allow_connections() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
-def _scheduling(settings: Settings, extenders: HttpExtenderClient) -> Scheduling:
+def _scheduling(settings: Settings, extenders: HttpExtenderClient, log: Log) -> Scheduling:
     registry = load_registry(settings.plugin_paths)
-    config = load_config(settings.config)
+    config = load_config(settings.config, gates=settings.gates)
     check_config(config, random=Random(0), registry=registry)
-    return Scheduling(config, registry, extenders)
+    watching = DecisionLog(log, with_traces=settings.verbose)
+    return Scheduling(config, registry, extenders, log=AttemptLog(watching))
 
 
 async def _serve(
@@ -178,7 +185,7 @@ async def _serve(
 def _add_nodes(cluster: EmbeddedCluster, settings: Settings) -> None:
     wanted = settings.nodes
     none = not settings.workers or settings.nodes_file is not None
-    cluster.add_nodes(0 if wanted is None and none else wanted)
+    cluster.add_nodes(0 if wanted is None and none else wanted, settings.gpus)
     stored = len(cluster.store.select(NODE, ListOptions())[0])
     if wanted is not None and stored > wanted:
         note(

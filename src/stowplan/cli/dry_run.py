@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 import click
 
+from stowplan.cli._device_lines import devices_of, unmet_lines
+from stowplan.cli._lazy import is_verbose
 from stowplan.cli._output import (
     Column,
     count_of,
@@ -19,9 +22,11 @@ from stowplan.cli._output import (
     print_table,
     say,
     say_json,
+    say_trace,
     some_of,
     working,
 )
+from stowplan.errors import InputError
 
 if TYPE_CHECKING:
     from stowplan.core.algorithm import TieBreak
@@ -41,7 +46,8 @@ Examples:
 \b
 A dump with all that scheduling reads:
   kubectl get -A -o json no,po,ns,svc,deploy,rs,sts,ds,job,rc,pdb,pc,runtimeclass,pv,pvc,sc,\
-csinode,csidriver,csistoragecapacity,volumeattachment > cluster.json
+csinode,csidriver,csistoragecapacity,volumeattachment,\
+deviceclass,resourceslice,resourceclaim,resourceclaimtemplate > cluster.json
 """
 
 
@@ -72,8 +78,15 @@ csinode,csidriver,csistoragecapacity,volumeattachment > cluster.json
 )
 @click.option("--seed", type=int, metavar="N", help="Makes the random choices repeatable.")
 @click.option(
-    "-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True
+    "-o",
+    "--output",
+    type=click.Choice(["text", "wide", "json"]),
+    default="text",
+    show_default=True,
+    help="`wide` shows what pods request.",
 )
+@click.option("--pod", "only", multiple=True, metavar="NAME", help="Show this pod alone.")
+@click.option("--lenient", is_flag=True, help="Ignore fields that do not exist.")
 @click.option("--exit-code", is_flag=True, help="Exit with 1 when a pod got no node.")
 def dry_run(
     filenames: tuple[str, ...],
@@ -83,6 +96,8 @@ def dry_run(
     tie_break: TieBreak,
     seed: int | None,
     output: str,
+    only: tuple[str, ...],
+    lenient: bool,
     exit_code: bool,
 ) -> None:
     """Say where the pending pods of a dump or of manifests would go, and why.
@@ -97,28 +112,65 @@ def dry_run(
     from stowplan.runtime.plugins_path import load_registry
     from stowplan.world.dry_run import last_words, prepare
     from stowplan.world.reading import read_files
+    from stowplan.world.strictness import refuse_unknown, remarks_on_input
 
     with working("reading…"):
+        manifests = read_files([*filenames, *more_files])
+        if not lenient:
+            refuse_unknown(manifests)
         cluster = prepare(
-            read_files([*filenames, *more_files]),
+            manifests,
             config,
             tie_break=tie_break,
             seed=seed,
             detail=output == "json",
             registry=load_registry(plugin_paths),
         )
+    for remark in remarks_on_input(manifests):
+        note(remark.text, hint=remark.hint)
     _say_what_is_missing(cluster)
     pods = cluster.queue()
     with working("deciding…"):
         cluster.run()
-    outcomes = [Outcome([*last_words(cluster, pod.key)]) for pod in pods]
+    if is_verbose():
+        for trace in cluster.plugin_traces():
+            say_trace(trace)
+    chosen = _chosen([pod.key for pod in pods], only)
+    outcomes = [Outcome([*last_words(cluster, key)]) for key in chosen]
     if output == "json":
         _print_json(decision for outcome in outcomes for decision in outcome.decisions)
     else:
-        _print_text(outcomes)
+        wide = outcomes if output == "wide" else []
+        _print_text(outcomes, [_amounts(cluster, outcome.pod) for outcome in wide])
+        if tie_break == "random" and seed is None and any(each.last.node for each in outcomes):
+            say("Ties between nodes were broken by chance; `--seed N` repeats a run.")
     all_placed = all(outcome.last.node for outcome in outcomes)
     if exit_code and not all_placed:
         click.get_current_context().exit(1)
+
+
+def _chosen(keys: list[str], only: tuple[str, ...]) -> list[str]:
+    """The pods to show, in the order they were decided in."""
+    named = {name: [key for key in keys if name in (key, key.partition("/")[2])] for name in only}
+    for name, found in named.items():
+        if not found:
+            near = get_close_matches(name, keys, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else "`-f` names what is decided"
+            raise InputError(f"there is no pending pod {name!r}", hint=hint)
+    wanted = {key for found in named.values() for key in found}
+    return [key for key in keys if key in wanted] if only else keys
+
+
+def _amounts(cluster: Cluster, key: str) -> list[str]:
+    """What a pod requests, cpu and memory first."""
+    from stowplan.answers.words import shown
+    from stowplan.objects.resources import pod_requests
+
+    requests = pod_requests(cluster.pod(key), use_status=False)
+    first = [shown(name, requests[name]) if name in requests else "-" for name in ("cpu", "memory")]
+    others = [f"{name}={amount}" for name, amount in requests.items()
+              if name not in ("cpu", "memory") and amount]  # fmt: skip
+    return [*first, ",".join(others) or "-"]
 
 
 # -- what the user should know --------------------------------------------------------------
@@ -180,17 +232,24 @@ class Outcome:
         return [victim for decision in self.decisions for victim in decision.victims]
 
 
-def _print_text(outcomes: list[Outcome]) -> None:
+def _print_text(outcomes: list[Outcome], amounts: list[list[str]]) -> None:
     if not outcomes:
         return
     columns = [Column("POD"), Column("NODE"), Column("SCORE", right=True), Column("")]
     rows = [_row(outcome) for outcome in outcomes]
+    if amounts:
+        wide = [Column("CPU", right=True), Column("MEMORY", right=True), Column("OTHERS")]
+        columns[3:3] = wide
+        rows = [[*row[:3], *more, row[3]] for row, more in zip(rows, amounts, strict=True)]
     if not any(row[-1] for row in rows):
         columns, rows = columns[:-1], [row[:-1] for row in rows]
     print_table(columns, rows)
     for outcome in outcomes:
         if outcome.evicted:
             _section(_evictions(outcome))
+    for outcome in outcomes:
+        if outcome.last.node and (lines := devices_of(outcome.last)):
+            _section(lines)
     for lines in _reasons(outcomes):
         _section(lines)
     _section([_summary(outcomes)])
@@ -246,6 +305,7 @@ def _why(decision: Decision) -> Iterator[str]:
     width = max((len(str(count)) for _, count in by_count), default=0)
     for text, count in by_count:
         yield f"{count:>{width}}  {text}"
+    yield from unmet_lines(decision)
     if decision.post_filter_message:
         text = decision.post_filter_message.replace(f"{available}: ", "")
         yield text.removeprefix(_NO_CLAIMS)

@@ -26,6 +26,13 @@ LOOPBACK = "127.0.0.1"
     help="Simulated nodes: node-1 to node-N.  [default: 3 in a new cluster; none with --bare]",
 )
 @click.option(
+    "--gpus",
+    type=click.IntRange(min=0, max=128),
+    default=0,
+    metavar="N",
+    help="Simulated GPUs on each of these nodes, to be claimed; a driver publishes them.",
+)
+@click.option(
     "--data",
     type=click.Path(path_type=Path),
     metavar="DIR",
@@ -43,10 +50,17 @@ LOOPBACK = "127.0.0.1"
     help="KubeSchedulerConfiguration for the scheduler.",
 )
 @click.option(
+    "--feature-gates",
+    multiple=True,
+    metavar="NAME=BOOL,...",
+    help="Feature gates of the scheduler and the API, e.g. GenericWorkload=true; may be repeated.",
+)
+@click.option(
     "--nodes-file",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Nodes to simulate, as manifests: their sizes, labels and taints; the rest is filled in.",
+    help="Nodes to simulate, as manifests: their sizes, labels and taints, and how many GPUs they "
+    "have (annotation stowplan/gpus); the rest is filled in.",
 )
 @click.option(
     "--plugin-path",
@@ -85,9 +99,11 @@ LOOPBACK = "127.0.0.1"
 def up(
     port: int,
     nodes: int | None,
+    gpus: int,
     data: Path | None,
     salvage: bool,
     config: Path | None,
+    feature_gates: tuple[str, ...],
     nodes_file: Path | None,
     plugin_paths: tuple[str, ...],
     no_scheduler: bool,
@@ -109,6 +125,8 @@ def up(
       kubectl --server http://127.0.0.1:8001 get nodes
     \b
       stowplan up --nodes 100 --data ./cluster --write-kubeconfig ./kubeconfig
+      stowplan up --nodes 8 --gpus 8
+      stowplan up --feature-gates GenericWorkload=true,GangScheduling=true
       stowplan up --no-scheduler      and in another terminal: stowplan run
       openssl rand -hex 32 > tokens && stowplan up --bind 0.0.0.0 --token-file tokens
     """
@@ -116,20 +134,25 @@ def up(
         if given and (no_scheduler or bare):
             without = "--bare" if bare else "--no-scheduler"
             raise click.UsageError(f"{flag} is for the scheduler, which {without} leaves out")
+    if gpus and bare:
+        raise click.UsageError("--gpus needs somebody who publishes them, whom --bare leaves out")
     if salvage and data is None:
         raise click.UsageError("--salvage is for data that is kept: it needs --data")
     if token_file is None and not _is_loopback(bind):
         raise click.UsageError(f"--bind {bind} lets others in: it needs --token-file")
     from stowplan.apiserver.http.auth import read_tokens
     from stowplan.cli._up_serve import Settings, serve
+    from stowplan.config import parse_feature_gates
 
     settings = Settings(
         config=config,
+        gates=parse_feature_gates(feature_gates),
         schedules=not (no_scheduler or bare),
         workers=not bare,
         host=bind,
         port=port,
         nodes=nodes,
+        gpus=gpus,
         nodes_file=nodes_file,
         plugin_paths=plugin_paths,
         verbose=bool(verbose),

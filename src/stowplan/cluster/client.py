@@ -12,7 +12,7 @@ import logging
 import re
 import ssl
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Hashable, Sequence
 from functools import partial
 from random import Random
 from typing import Any
@@ -21,6 +21,7 @@ from urllib.parse import quote, urlencode, urlsplit
 import msgspec
 
 from stowplan.clock import Clock
+from stowplan.cluster.appending import JSON
 from stowplan.cluster.credentials import ClientCertificate, Credentials
 from stowplan.cluster.decoding import (
     Lines,
@@ -40,15 +41,25 @@ from stowplan.cluster.http_pool import (
     StartTimer,
     Stream,
 )
-from stowplan.cluster.http_request import HttpRequest, http_request, list_request, watch_request
+from stowplan.cluster.http_request import (
+    APPEND,
+    HttpRequest,
+    appending,
+    http_request,
+    list_request,
+    watch_request,
+)
 from stowplan.cluster.kubeconfig import Connection
 from stowplan.cluster.port import (
     AllDone,
     Answer,
     Bind,
+    Create,
     Done,
+    Get,
     ListOptions,
     ListResult,
+    Patch,
     Request,
     Watch,
     WatchHandlers,
@@ -57,9 +68,10 @@ from stowplan.cluster.port import (
 from stowplan.cluster.proxy import parse_proxy
 from stowplan.cluster.rate_limit import RateLimiter
 from stowplan.cluster.tls import client_context
+from stowplan.cluster.turns import Turns
 from stowplan.errors import ApiError, Gone, StowplanError, Unavailable
 from stowplan.objects.base import KubeObject
-from stowplan.objects.kinds import Kind
+from stowplan.objects.kinds import POD, Kind
 
 log = logging.getLogger(__name__)
 
@@ -78,6 +90,8 @@ OnSent = Callable[[HttpRequest, int, float | None, float], None]
 
 _Heard = Callable[[bytes | ApiError], None]
 """Told the body of a good answer, or what went wrong."""
+
+_ACCEPT_JSON = f"Accept: {JSON}\r\n".encode()
 
 _PLAIN_PATH = re.compile(r"[A-Za-z0-9/._~:-]+")
 
@@ -117,6 +131,7 @@ class KubernetesClient:
         self._certificate: ClientCertificate | None = None
         self._head: tuple[dict[str, str], bytes] = ({}, b"")
         """Credentials, and the part of every request's head that they make."""
+        self._turns: Turns[bytes | ApiError] = Turns()
         self._tasks: set[asyncio.Task[None]] = set()
         self._closed = False
 
@@ -143,7 +158,23 @@ class KubernetesClient:
     def call(self, requests: Sequence[Request], done: AllDone) -> None:
         for request, answered in separately(requests, done):
             heard = partial(_answer, request, answered)
-            self._send(http_request(request), heard, self._call_timeout_s)
+            self._turns.take(_written(request), partial(self._call, request), heard)
+
+    def _call(self, request: Request, heard: _Heard) -> None:
+        if isinstance(request, Patch) and request.patch_type == APPEND:
+            heard = partial(self._append, request, heard)
+        self._send(http_request(request), heard, self._call_timeout_s)
+
+    def _append(self, request: Patch, heard: _Heard, stored: bytes | ApiError) -> None:
+        if isinstance(stored, ApiError):
+            heard(stored)
+            return
+        try:
+            put = appending(request, stored)
+        except ValueError as problem:
+            heard(Unavailable(f"{request.kind.name} {request.name} cannot be read: {problem}"))
+            return
+        self._send(put, heard, self._call_timeout_s)
 
     def list(
         self, kind: Kind, options: ListOptions, done: Callable[[ListResult | ApiError], None]
@@ -342,17 +373,19 @@ class KubernetesClient:
         if credentials is not self._head[0]:
             self._head = (credentials, self._fixed_head(credentials))
         first = f"{request.method} {self._target}{path} HTTP/1.1\r\n".encode()
-        body = request.body
+        body, head = request.body, self._head[1]
+        if request.accept != JSON:
+            head = head.replace(_ACCEPT_JSON, f"Accept: {request.accept}\r\n".encode(), 1)
         if not body and request.method in ("GET", "DELETE"):
-            return b"%s%s\r\n" % (first, self._head[1])
+            return b"%s%s\r\n" % (first, head)
         last = f"Content-Type: {request.content_type}\r\nContent-Length: {len(body)}\r\n\r\n"
-        return b"%s%s%s%s" % (first, self._head[1], last.encode(), body)
+        return b"%s%s%s%s" % (first, head, last.encode(), body)
 
     def _fixed_head(self, credentials: dict[str, str]) -> bytes:
         headers = {
             "Host": self._host,
             "User-Agent": self._user_agent,
-            "Accept": "application/json",
+            "Accept": JSON,
             **credentials,
         }
         if self._target and self._proxy is not None and self._proxy.authorization:
@@ -425,6 +458,15 @@ def _answer(request: Request, done: Done, outcome: bytes | ApiError) -> None:
     except ApiError as error:
         answer = error
     done(answer)
+
+
+def _written(request: Request) -> Hashable | None:
+    """The object that the request changes."""
+    if isinstance(request, Bind):
+        return POD.plural, request.namespace, request.name
+    if isinstance(request, Get | Create):
+        return None
+    return request.kind.plural, request.namespace, request.name
 
 
 def server_of(connection: Connection, certificate: ClientCertificate | None) -> Server:

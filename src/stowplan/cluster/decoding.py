@@ -158,13 +158,22 @@ def _unreadable(wanted: str) -> Unavailable:
 
 
 class Lines:
-    """Complete lines out of pieces."""
+    """Complete lines out of pieces, each of which is looked at once: a line may have many."""
 
     def __init__(self) -> None:
-        self._rest = b""
+        self._begun: list[bytes] = []
+        """The pieces of a line that has not ended."""
+        self._size = 0
 
     def feed(self, piece: bytes) -> list[bytes]:
-        *lines, self._rest = (self._rest + piece).split(b"\n")
-        if len(self._rest) > LINE_BYTES_MAX:
+        first, *others = piece.split(b"\n")
+        self._begun.append(first)
+        self._size += len(first)
+        lines = []
+        if others:
+            *whole, rest = others
+            lines = [line for line in (b"".join(self._begun), *whole) if line.strip()]
+            self._begun, self._size = [rest], len(rest)
+        if self._size > LINE_BYTES_MAX:
             raise Unavailable(f"a watch event of over {LINE_BYTES_MAX} bytes")
-        return [line for line in lines if line.strip()]
+        return lines

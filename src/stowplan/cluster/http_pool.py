@@ -72,12 +72,28 @@ Stream = Callable[[int, bytes], bool]
 class Exchange:
     """A request, and what is to become of its answer."""
 
-    __slots__ = ("connection", "done", "kept_bytes", "over", "parts", "request", "stream", "timer")
+    __slots__ = (
+        "connection",
+        "done",
+        "kept_bytes",
+        "over",
+        "parts",
+        "request",
+        "stream",
+        "timeout_s",
+        "timer",
+    )
 
     def __init__(
-        self, request: bytes, done: Callable[[Outcome], None], stream: Stream | None
+        self,
+        request: bytes,
+        timeout_s: float,
+        done: Callable[[Outcome], None],
+        stream: Stream | None,
     ) -> None:
         self.request = request
+        self.timeout_s = timeout_s
+        """For the answer, from when it is sent: how long others take is not its fault."""
         self.done = done
         self.stream = stream
         self.parts: list[bytes] = []
@@ -127,7 +143,7 @@ class Pool:
     ) -> None:
         """`may_send` is asked at the last moment, before every request."""
         self._server = server
-        self._start_timer = start_timer
+        self.start_timer = start_timer
         self._may_send = may_send
         self._connections_max = connections_max
         self._waiting: deque[Exchange] = deque()
@@ -143,8 +159,7 @@ class Pool:
         done: Callable[[Outcome], None],
         stream: Stream | None = None,
     ) -> Exchange:
-        exchange = Exchange(request, done, stream)
-        exchange.timer = self._start_timer(timeout_s, exchange.time_out)
+        exchange = Exchange(request, timeout_s, done, stream)
         self._waiting.append(exchange)
         self._assign()
         return exchange
@@ -154,7 +169,7 @@ class Pool:
         self._retired = True
         for connection in [*self._idle]:
             connection.abort()
-        self._start_timer(after_s, self._cut_off)
+        self.start_timer(after_s, self._cut_off)
 
     def _cut_off(self) -> None:
         for connection in [*self._open]:
@@ -190,7 +205,8 @@ class Pool:
                 connection = await _open(self._server, self)
         except (OSError, TimeoutError, WireError) as error:
             if not self._open:
-                # Nobody else will serve those who wait.
+                # Nobody else will serve those who wait, nor us those who ask anew when told so.
+                self._opening.discard(asyncio.current_task())
                 self._refuse(error)
             return
         self._open.add(connection)
@@ -244,6 +260,7 @@ class _Connection(asyncio.Protocol):
         assert self._transport is not None
         self.exchange = exchange
         exchange.connection = self
+        exchange.timer = self._pool.start_timer(exchange.timeout_s, exchange.time_out)
         self._answer = HttpResponse()
         self._transport.write(exchange.request)
 

@@ -10,12 +10,14 @@ from typing import Any, assert_never
 
 import msgspec
 
+from stowplan.cluster.appending import ACCEPT, JSON, appended
 from stowplan.cluster.port import ListOptions
 from stowplan.objects.api import Bind, Create, Delete, Get, Patch, Request, Update
 from stowplan.objects.base import KubeObject
 from stowplan.objects.kinds import POD, Kind
 
-JSON = "application/json"
+APPEND = "append"
+"""A patch that takes two requests: the object is read, and put in its place with more in it."""
 
 PATCH_TYPES = {
     "merge": "application/merge-patch+json",
@@ -33,6 +35,7 @@ class HttpRequest:
     query: dict[str, str] = field(default_factory=dict)
     body: bytes = b""
     content_type: str = JSON
+    accept: str = JSON
 
 
 def path_of(kind: Kind, namespace: str = "", name: str = "", subresource: str = "") -> str:
@@ -60,21 +63,33 @@ def http_request(request: Request) -> HttpRequest:
             return HttpRequest("PUT", path, body=_object(kind, body))
         case Patch(kind, namespace, name, body, patch_type, subresource):
             path = path_of(kind, namespace, name, subresource)
+            if patch_type == APPEND:
+                return HttpRequest("GET", path_of(kind, namespace, name), accept=ACCEPT)
             data = msgspec.json.encode(body)
             return HttpRequest("PATCH", path, body=data, content_type=PATCH_TYPES[patch_type])
         case Delete():
             return _delete(request)
-        case Bind(namespace, name, uid, node):
+        case Bind(namespace, name, uid, node, annotations):
+            metadata: dict[str, Any] = {"name": name, "namespace": namespace, "uid": uid}
+            if annotations:
+                metadata["annotations"] = annotations
             body = {
                 "apiVersion": "v1",
                 "kind": "Binding",
-                "metadata": {"name": name, "namespace": namespace, "uid": uid},
+                "metadata": metadata,
                 "target": {"apiVersion": "v1", "kind": "Node", "name": node},
             }
             path = path_of(POD, namespace, name, "binding")
             return HttpRequest("POST", path, body=msgspec.json.encode(body))
         case _:
             assert_never(request)
+
+
+def appending(request: Patch, stored: bytes) -> HttpRequest:
+    """The second part of a patch of that type, after the object was read; ValueError."""
+    path = path_of(request.kind, request.namespace, request.name, request.subresource)
+    body, content_type = appended(stored, request.body)
+    return HttpRequest("PUT", path, body=body, content_type=content_type)
 
 
 def _object(kind: Kind, body: KubeObject | dict[str, Any]) -> bytes:

@@ -31,6 +31,7 @@ _GO_NAMES = {
     "PluginRef": "Plugin",
     "LeaderElection": "LeaderElectionConfiguration",
     "ClientConnection": "ClientConnectionConfiguration",
+    "ExtenderConfig": "Extender",
 }
 _BAD = object()
 
@@ -167,7 +168,8 @@ def _unmarshal(shown: str, at: _At, expected: str) -> str:
 def _fields(kind: type[msgspec.Struct]) -> dict[str, tuple[str, Any]]:
     """Key in the file -> (attribute, type)."""
     hints = typing.get_type_hints(kind, include_extras=True)
-    return {f.encode_name: (f.name, hints[f.name]) for f in msgspec.structs.fields(kind)}
+    fields = msgspec.structs.fields(kind)
+    return {f.encode_name: (f.name, hints[f.name]) for f in fields if f.encode_name}
 
 
 def _strip(hint: Any) -> tuple[Any, msgspec.Meta | None]:

@@ -16,6 +16,7 @@ from types import MappingProxyType
 from stowplan.config.field_error import aggregate, did_you_mean
 from stowplan.config.other_gates import OTHER_DEPENDENCIES, OTHER_GATES
 from stowplan.errors import ConfigError
+from stowplan.objects.pod_groups import GROUP_GATES
 
 
 class Stage(StrEnum):
@@ -26,33 +27,33 @@ class Stage(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Gate:
+class FeatureGate:
     stage: Stage
     enabled: bool
     locked: bool = False
     """A locked gate cannot be set to anything but its default."""
 
 
-def _gates(names: str, gate: Gate) -> dict[str, Gate]:
+def _gates(names: str, gate: FeatureGate) -> dict[str, FeatureGate]:
     return dict.fromkeys(names.split(), gate)
 
 
-def _others() -> dict[str, Gate]:
-    found: dict[str, Gate] = {}
+def _others() -> dict[str, FeatureGate]:
+    found: dict[str, FeatureGate] = {}
     for stage, enabled, locked, names in OTHER_GATES:
-        found |= _gates(names, Gate(Stage(stage), enabled, locked))
+        found |= _gates(names, FeatureGate(Stage(stage), enabled, locked))
     return found
 
 
-GATES: Mapping[str, Gate] = MappingProxyType(
+GATES: Mapping[str, FeatureGate] = MappingProxyType(
     _gates(
         """DynamicResourceAllocation SchedulerQueueingHints InPlacePodVerticalScaling
         SidecarContainers NodeInclusionPolicyInPodTopologySpread MatchLabelKeysInPodAffinity
         PodSchedulingReadiness VolumeAttributesClass DRAAdminAccess
         PodObservedGenerationTracking""",
-        Gate(Stage.GA, enabled=True, locked=True),
+        FeatureGate(Stage.GA, enabled=True, locked=True),
     )
-    | _gates("DRAPrioritizedList", Gate(Stage.GA, enabled=True))
+    | _gates("DRAPrioritizedList", FeatureGate(Stage.GA, enabled=True))
     | _gates(
         """OpportunisticBatching SchedulerAsyncPreemption SchedulerPopFromBackoffQ
         NominatedNodeNameForExpectation NodeDeclaredFeatures PodLevelResources
@@ -62,17 +63,17 @@ GATES: Mapping[str, Gate] = MappingProxyType(
         ComponentFlagz ComponentStatusz ClearingNominatedNodeNameAfterBinding
         MatchLabelKeysInPodTopologySpreadSelectorMerge PodTopologyLabelsAdmission
         DRAResourceClaimGranularStatusAuthorization""",
-        Gate(Stage.BETA, enabled=True),
+        FeatureGate(Stage.BETA, enabled=True),
     )
     | _gates(
         "SchedulerAsyncAPICalls DRADeviceTaintRules CoordinatedLeaderElection",
-        Gate(Stage.BETA, enabled=False),
+        FeatureGate(Stage.BETA, enabled=False),
     )
     | _gates(
         """GenericWorkload GangScheduling TopologyAwareWorkloadScheduling WorkloadAwarePreemption
         DRAWorkloadResourceClaims DRAListTypeAttributes DRANodeAllocatableResources
         StorageCapacityScoring TaintTolerationComparisonOperators VolumeLimitScaling""",
-        Gate(Stage.ALPHA, enabled=False),
+        FeatureGate(Stage.ALPHA, enabled=False),
     )
     | _others()
 )
@@ -90,6 +91,9 @@ DEPENDENCIES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     }
 )
 """What a gate needs on, sorted: upstream prints them so."""
+
+SWITCHES = GROUP_GATES
+"""Gates that switch behaviour of the machine and its plugins: `SchedulerConfig.features`."""
 
 _GROUPS = {"AllAlpha": Stage.ALPHA, "AllBeta": Stage.BETA}
 _COMPONENT = "kube"
@@ -114,6 +118,14 @@ class FeatureGates:
             if stage == gate.stage and group in self.changed:
                 return self.changed[group]
         return gate.enabled
+
+    def with_on(self, *names: str) -> FeatureGates:
+        """These, and besides what is named."""
+        return FeatureGates({**self.changed, **dict.fromkeys(names, True)})
+
+    def switches(self) -> frozenset[str]:
+        """Which of `SWITCHES` are on."""
+        return frozenset(filter(self.enabled, SWITCHES))
 
     def states(self) -> dict[str, bool]:
         return {name: self.enabled(name) for name in sorted(GATES)}

@@ -59,7 +59,7 @@ def load_config(
         where = where or (os.fspath(source) if isinstance(source, str | os.PathLike) else "")
         document = _open(source, where)
         config = _decode(document, where)
-    config = with_defaults(config, gates)
+    config = replace(with_defaults(config, gates), features=gates.switches())
     if leader_election:
         changed = replace(config.leader_election, **leader_election)
         config = replace(config, leader_election=changed)

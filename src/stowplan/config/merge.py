@@ -38,9 +38,7 @@ POINTS: Mapping[str, str] = {
 }
 """Extension point -> the Go interface that error texts name; in the order they are visited."""
 
-NOT_IMPLEMENTED = frozenset(
-    {"DynamicResources", "GangScheduling", "TopologyPlacementGenerator", "PodGroupPodsCount"}
-)
+NOT_IMPLEMENTED = frozenset({"DynamicResources"})
 """Plugins of kube-scheduler that Stowplan does not have (yet).  A configuration may name them;
 `expand` leaves them out, and says so, as long as nobody has registered one of that name."""
 

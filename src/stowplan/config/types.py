@@ -215,7 +215,7 @@ class ExtenderTLSConfig(Config, frozen=True):
     ca_data: bytes = b""
 
 
-class Extender(Config, frozen=True):
+class ExtenderConfig(Config, frozen=True):
     url_prefix: str = ""
     filter_verb: str = ""
     preempt_verb: str = ""
@@ -243,11 +243,14 @@ class SchedulerConfig(Config, frozen=True):
     pod_initial_backoff_seconds: Int64 = 1
     pod_max_backoff_seconds: Int64 = 10
     profiles: list[Profile] = []
-    extenders: list[Extender] = []
+    extenders: list[ExtenderConfig] = []
     delay_cache_until_active: bool = False
     assumed_pod_ttl_seconds: Int64 = msgspec.field(default=0, name="assumedPodTTLSeconds")
     """Ours, not upstream's: an assumed pod that no watch event confirms is given up this long
     after its binding finished.  0: never, which is what kube-scheduler 1.36 does."""
+    features: frozenset[str] = msgspec.field(default=frozenset(), name="")
+    """Feature gates that are on and change what the scheduler does (`feature_gates.SWITCHES`): no
+    part of the file, so it has no name there."""
 
     def profile(self, scheduler_name: str) -> Profile | None:
         return next((p for p in self.profiles if p.scheduler_name == scheduler_name), None)

@@ -28,7 +28,7 @@ from stowplan.config.types import (
     API_VERSION,
     ARGS_BY_PLUGIN,
     ClientConnection,
-    Extender,
+    ExtenderConfig,
     LeaderElection,
     PluginSet,
     Profile,
@@ -216,7 +216,7 @@ def _equal(one: PluginSet, other: PluginSet) -> bool:
     return go_value(one) == go_value(other)
 
 
-def _extenders(extenders: list[Extender]) -> Iterator[Problem]:
+def _extenders(extenders: list[ExtenderConfig]) -> Iterator[Problem]:
     managed: set[str] = set()
     for i, extender in enumerate(extenders):
         path = f"extenders[{i}]"

@@ -25,7 +25,7 @@ from stowplan.config.types import (
     Config,
     DefaultPreemptionArgs,
     DynamicResourcesArgs,
-    Extender,
+    ExtenderConfig,
     ExtenderManagedResource,
     InterPodAffinityArgs,
     LeaderElection,
@@ -54,7 +54,7 @@ _ALWAYS: dict[type[Config], frozenset[str]] = {
         }
     ),
     Profile: frozenset({"schedulerName", "plugins"}),
-    Extender: frozenset({"urlPrefix", "httpTimeout"}),
+    ExtenderConfig: frozenset({"urlPrefix", "httpTimeout"}),
     ExtenderManagedResource: frozenset({"name"}),
     ResourceSpec: frozenset({"name"}),
     VolumeBindingArgs: frozenset({"bindTimeoutSeconds"}),
@@ -122,6 +122,8 @@ def _struct(value: Config) -> dict[str, Any]:
     data = {}
     for field in msgspec.structs.fields(value):
         item = getattr(value, field.name)
+        if not field.encode_name:
+            continue
         if whole or field.encode_name in always or not _is_empty(item):
             data[field.encode_name] = _value(item)
     return data

@@ -58,12 +58,12 @@ class Algorithm:
     """The choice as configured.  `start_index` is the only thing it remembers between pods."""
 
     extenders: Sequence[Extender] = ()
-    percentage_of_nodes_to_score: int = 0
-    """0: look at every node."""
     tie_break: TieBreak = "random"
     start_index: int = 0
     explain: Explain | None = None
     """Told of every search, while the columns it was made of still hold."""
+    post_filters: bool = True
+    """Whether a pod that fits nowhere may evict others."""
 
     def search(
         self, framework: Framework, cycle: Cycle, pod: PodInfo
@@ -84,7 +84,11 @@ class Algorithm:
             for row, status in (tried or {}).items():
                 if not _is_candidate(found, row):
                     found.overrides[row] = status
-        rows, evaluated = self._limit(framework, cycle, found)
+        percentage = framework.percentage_of_nodes_to_score
+        if 0 < percentage < 100:
+            rows, evaluated = self._limit(framework, cycle, found, percentage)
+        else:
+            rows, evaluated = found.rows(), cycle.nodes.node_count
         if self.extenders:
             passed_count = len(rows)
             rows = yield from self._ask_filters(cycle, pod, found, rows)
@@ -138,14 +142,11 @@ class Algorithm:
         tried.update(found.overrides)
         return len(rows) == 1
 
-    def _limit(self, framework: Framework, cycle: Cycle, found: Feasible) -> tuple[Rows, int]:
+    def _limit(
+        self, framework: Framework, cycle: Cycle, found: Feasible, percentage: int
+    ) -> tuple[Rows, int]:
         """The feasible rows to consider, and how many nodes were looked at for them."""
-        table, percentage = cycle.nodes, framework.percentage_of_nodes_to_score
-        if percentage is None:
-            percentage = self.percentage_of_nodes_to_score
-        if percentage == 0 or percentage >= 100:
-            return found.rows(), table.node_count
-        order = table.order
+        table, order = cycle.nodes, cycle.nodes.order
         if found.candidates is not None:
             order = order[found.candidates[order]]
         count = len(order)
@@ -208,10 +209,9 @@ class Algorithm:
     def _pick(self, cycle: Cycle, board: ScoreBoard, search: Search) -> None:
         """One of the best: each with the same chance, or the first by name."""
         search.board = board
-        if board.is_kept:
-            # The kept sum alone says which are best.
-            answers = board.answers
-            assert answers is not None
+        answers = board.answers
+        if answers is not None and board.added is None and board.rows is answers.known_rows:
+            # Of all that pass local filters, the kept sum alone says which are best.
             if self.tie_break == "random":
                 search.row = answers.one_of_the_best(cycle.handle.random.random)
             else:

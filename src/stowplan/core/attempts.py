@@ -7,7 +7,7 @@ observers: the runtime's metrics and log, `core.bottlenecks`.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from operator import attrgetter
 
 from msgspec import Struct
@@ -39,6 +39,19 @@ class Failed(Struct, frozen=True):
     seconds: float
 
 
+class GroupEnded(Struct, frozen=True):
+    """A try to schedule a group, told besides those at its members."""
+
+    group: str
+    """`namespace/name`."""
+    profile: str
+    result: str
+    """`scheduled`, `unschedulable`, `waiting_on_preemption` or `error`."""
+    seconds: float
+    search_seconds: float
+    """Of these, until it was decided."""
+
+
 class AttemptObserver:
     """Hears of every attempt: begin, decided, and then bound or failed, once each.
 
@@ -57,6 +70,8 @@ class AttemptObserver:
 
     def failed(self, attempt: Failed, now_s: float) -> None: ...
 
+    def group_ended(self, attempt: GroupEnded, now_s: float) -> None: ...
+
     def plugin_error(self, plugin: str, point: str, cause: Exception) -> None:
         """A plugin raised, or answered with an error; `cause` has its traceback if it raised."""
 
@@ -68,21 +83,31 @@ class AttemptLog:
     """The last decision on each of the pods most recently decided."""
 
     def __init__(self, *observers: AttemptObserver, decisions_max: int = DECISIONS_MAX) -> None:
-        self._observers = list(observers)
+        self._observers: list[AttemptObserver] = []
+        self._begin: list[Callable[[QueuedPod, float], None]] = []
+        self._decided: list[Callable[[QueuedPod, Decision, float, float], None]] = []
+        """Those of the observers that care for it: it is told of every attempt."""
+        for observer in observers:
+            self.observe(observer)
         self._decisions: OrderedDict[str, Decision] = OrderedDict()
         self._decisions_max = decisions_max
 
     def observe(self, observer: AttemptObserver) -> None:
         """Tell one more from now on."""
         self._observers.append(observer)
+        kind = type(observer)
+        if getattr(kind, "begin", None) is not AttemptObserver.begin:
+            self._begin.append(observer.begin)
+        if getattr(kind, "decided", None) is not AttemptObserver.decided:
+            self._decided.append(observer.decided)
 
     def begin(self, queued: QueuedPod, now_s: float) -> None:
-        for observer in self._observers:
-            observer.begin(queued, now_s)
+        for tell in self._begin:
+            tell(queued, now_s)
 
     def decided(self, queued: QueuedPod, decision: Decision, now_s: float, seconds: float) -> None:
-        for observer in self._observers:
-            observer.decided(queued, decision, now_s, seconds)
+        for tell in self._decided:
+            tell(queued, decision, now_s, seconds)
 
     def bound(self, attempts: Sequence[Bound], now_s: float) -> None:
         self._keep(map(_decision, attempts))
@@ -93,6 +118,10 @@ class AttemptLog:
         self._keep((attempt.decision,))
         for observer in self._observers:
             observer.failed(attempt, now_s)
+
+    def group_ended(self, attempt: GroupEnded, now_s: float) -> None:
+        for observer in self._observers:
+            observer.group_ended(attempt, now_s)
 
     def _keep(self, decisions: Iterable[Decision]) -> None:
         kept = self._decisions

@@ -22,7 +22,7 @@ from stowplan.core.messages import RecordEvent
 from stowplan.core.reserving import unreserve
 from stowplan.core.schedule_one import Attempt
 from stowplan.core.steps import Parallel, Stepper, Suspend
-from stowplan.core.waiting import WaitingPod
+from stowplan.core.waiting import PodAtPermit
 from stowplan.errors import ApiError
 from stowplan.framework.cycle import Cycle
 from stowplan.framework.effects import Sleep
@@ -111,20 +111,25 @@ class Bindings:
         """Bindings that preemption may still call off, by uid."""
 
     def start(
-        self, framework: Framework, queued: QueuedPod, attempt: Attempt, times: tuple[float, float]
+        self,
+        framework: Framework,
+        queued: QueuedPod,
+        attempt: Attempt,
+        begun_s: float,
+        decided_s: float,
     ) -> None:
-        """Send an assumed pod on its way; `times` are when its attempt began and was decided."""
+        """Send an assumed pod on its way: when its attempt began, and when it was decided."""
         machine, pod, cycle = self._machine, attempt.assumed, attempt.cycle
         assert pod is not None, "only an assumed pod can be bound"
         node, stepper = attempt.decision.node, machine.stepper
-        binding = Binding(framework, attempt, queued, stepper, pod, node, *times)
+        binding = Binding(framework, attempt, queued, stepper, pod, node, begun_s, decided_s)
         waiting = None
         if attempt.waits:
             waiting = machine.waiting.add(pod, node, attempt.waits, stepper.now_s)
         try:
             groups = None
-            if framework.pre_binders(cycle):
-                groups = _pre_flight(framework, cycle, pod, node)
+            if cycle.plan.outline.pre_bind:
+                groups = pre_flight(cycle, pod, node)
             if groups or waiting is not None or machine.algorithm.extenders:
                 steps = self._bind_pod(binding, groups or [], waiting)
                 stepper.start(steps, partial(self._ended, binding))
@@ -211,6 +216,8 @@ class Bindings:
         so it is told later and to the others only.
         """
         machine, pod, attempt = self._machine, binding.pod, binding.attempt
+        if attempt.together is not None:
+            attempt.together.lost(pod.uid)
         if failed.cause is not None:
             machine.report([failed.cause])
         machine.report([*unreserve(binding.framework, attempt.cycle, pod, binding.node)])
@@ -234,11 +241,11 @@ class Bindings:
     # -- step by step -----------------------------------------------------------------------
 
     def _bind_pod(
-        self, binding: Binding, groups: Groups, waiting: WaitingPod | None
+        self, binding: Binding, groups: Groups, waiting: PodAtPermit | None
     ) -> Generator[Any, Any, Outcome]:
         """None once the pod is bound; otherwise why not.
 
-        `groups` is what `_pre_flight` gave.
+        `groups` is what `pre_flight` gave.
         """
         machine, framework = self._machine, binding.framework
         extenders = machine.algorithm.extenders  # Those of now, should others be configured.
@@ -257,6 +264,11 @@ class Bindings:
                 status = yield from self._pre_bind(binding, groups)
                 if status is not None:
                     return BindFailed(status)
+                together = binding.attempt.together
+                if together is not None:
+                    status = yield Suspend(together.arrive(binding.pod.uid))
+                    if status is not None:
+                        return BindFailed(status, at_permit=True)
             return (yield from _bind(binding, extenders))
         except PluginFailed as failure:
             return _failed_by(failure)
@@ -297,11 +309,11 @@ def _permit_failed(status: Status) -> BindFailed:
 # -- PreBind --------------------------------------------------------------------------------
 
 
-def _pre_flight(framework: Framework, cycle: Cycle, pod: PodInfo, node: str) -> Groups:
+def pre_flight(cycle: Cycle, pod: PodInfo, node: str) -> Groups:
     """Which PreBind plugins have work, in groups that may run side by side."""
     groups: Groups = []
     open_group = False
-    for plugin in framework.pre_binders(cycle):
+    for plugin in cycle.plan.outline.pre_bind:
         name = getattr(plugin, "name", "")
         try:
             answer = plugin.pre_bind_pre_flight(cycle, pod, node)

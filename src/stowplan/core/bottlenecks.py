@@ -9,20 +9,24 @@ that at intervals, logs the report and serves it over HTTP.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import IntEnum
 from typing import Any, TypeVar
 
 from stowplan.core.attempts import AttemptObserver, Bound, Failed
 from stowplan.core.decision import Decision
-from stowplan.core.latencies import BUFFER_MAX, Latencies
-from stowplan.framework.timing import WAIT_ON_PERMIT
+from stowplan.framework.histogram import Histogram, exponential
+from stowplan.framework.timing import BUFFER_MAX, WAIT_ON_PERMIT
+from stowplan.printable import printable
 from stowplan.queue import QueuedPod
 
 SAMPLED_SHARE = 10
 """One cycle in so many has its plugins timed one by one: upstream's 10 %."""
+
+LATENCY_S = exponential(1e-6, 2 ** (1 / 8), 256)
+"""From a microsecond to more than an hour: a quantile is right within a tenth."""
 
 QUEUE_WAIT = "queue wait"
 CYCLE = "scheduling cycle"
@@ -119,14 +123,20 @@ class Report:
         if len(lines) == 1:
             lines.append("no bottleneck")
         lines += [f"{count} errors of plugin {name}" for name, count in self.plugin_errors.items()]
-        return "\n".join(lines)
+        return "\n".join(map(printable, lines))
+
+
+def _latencies() -> Histogram:
+    return Histogram(LATENCY_S)
 
 
 @dataclass(slots=True)
 class _Window:
     began_s: float
-    phases: dict[str, Latencies] = field(default_factory=dict)
-    plugins: dict[tuple[str, str], Latencies] = field(default_factory=dict)
+    phases: defaultdict[str, Histogram] = field(default_factory=lambda: defaultdict(_latencies))
+    plugins: defaultdict[tuple[str, str], Histogram] = field(
+        default_factory=lambda: defaultdict(_latencies)
+    )
     results: dict[str, int] = field(default_factory=dict)
     plugin_errors: dict[str, int] = field(default_factory=dict)
 
@@ -152,17 +162,10 @@ class Bottlenecks(AttemptObserver):
     # -- Listener ---------------------------------------------------------------------------
 
     def points(self, point: str, profile: str, status: str, seconds: list[float]) -> None:
-        self._phase_of(point).add_many(seconds)
-
-    def _phase_of(self, name: str) -> Latencies:
-        try:
-            return self._window.phases[name]
-        except KeyError:
-            latencies = self._window.phases[name] = Latencies()
-            return latencies
+        self._window.phases[point].observe_many(seconds)
 
     def plugin(self, plugin: str, point: str, status: str, seconds: float) -> None:
-        self._window.plugins.setdefault((plugin, point), Latencies()).add(seconds)
+        self._window.plugins[plugin, point].observe(seconds)
 
     # -- AttemptObserver --------------------------------------------------------------------
 
@@ -173,6 +176,7 @@ class Bottlenecks(AttemptObserver):
             # Later attempts waited for their backoff or for an event: that is no delay of ours.
             self._waits_s.append(now_s - queued.initial_attempt_s)
         if len(self._cycles_s) >= BUFFER_MAX:
+            self.catch_up()
             self._count_attempts()
 
     def decided(self, queued: QueuedPod, decision: Decision, now_s: float, seconds: float) -> None:
@@ -197,8 +201,7 @@ class Bottlenecks(AttemptObserver):
     def _count_attempts(self) -> None:
         for name, buffer in ((QUEUE_WAIT, self._waits_s), (CYCLE, self._cycles_s)):
             if buffer:
-                self._phase_of(name).add_many(buffer)
-                buffer.clear()
+                self._window.phases[name].take(buffer)
 
     def rotate(self) -> None:
         """Begin a new window; the one that ends is kept, the one before it is forgotten."""
@@ -225,19 +228,19 @@ class Bottlenecks(AttemptObserver):
         )
 
     def _phase(
-        self, name: str, latencies: Latencies, plugins: Mapping[tuple[str, str], Latencies]
+        self, name: str, latencies: Histogram, plugins: Mapping[tuple[str, str], Histogram]
     ) -> Phase:
-        p95_s = latencies.quantile_s(0.95)
+        p95_s = _p95_s(latencies)
         threshold_s = self._thresholds_s.get(name, THRESHOLDS_S[CYCLE])
         severity = severity_of(p95_s, threshold_s)
-        spent = {plugin: found.sum_s for (plugin, point), found in plugins.items() if point == name}
+        spent = {plugin: found.sum for (plugin, point), found in plugins.items() if point == name}
         return Phase(
             name,
             latencies.count,
-            latencies.sum_s / max(1, latencies.count),
-            latencies.quantile_s(0.5),
+            latencies.sum / max(1, latencies.count),
+            min(latencies.quantile(0.5), latencies.max),
             p95_s,
-            latencies.max_s,
+            latencies.max,
             threshold_s,
             severity.label if severity is not None else "",
             max(spent, key=lambda plugin: spent[plugin], default=""),
@@ -247,12 +250,16 @@ class Bottlenecks(AttemptObserver):
 Key = TypeVar("Key")
 
 
-def _merged(windows: list[dict[Key, Latencies]]) -> dict[Key, Latencies]:
-    merged: dict[Key, Latencies] = {}
+def _merged(windows: Iterable[Mapping[Key, Histogram]]) -> dict[Key, Histogram]:
+    merged: defaultdict[Key, Histogram] = defaultdict(_latencies)
     for window in windows:
         for key, latencies in window.items():
-            merged.setdefault(key, Latencies()).merge(latencies)
+            merged[key].merge(latencies)
     return merged
+
+
+def _p95_s(latencies: Histogram) -> float:
+    return min(latencies.quantile(0.95), latencies.max)
 
 
 def _added(windows: list[dict[str, int]]) -> dict[str, int]:
@@ -262,14 +269,14 @@ def _added(windows: list[dict[str, int]]) -> dict[str, int]:
     return dict(total)
 
 
-def _plugin_rows(plugins: Mapping[tuple[str, str], Latencies]) -> list[dict[str, Any]]:
+def _plugin_rows(plugins: Mapping[tuple[str, str], Histogram]) -> list[dict[str, Any]]:
     rows = [
         {
             "plugin": plugin,
             "point": point,
             "count": found.count,
-            "p95_s": found.quantile_s(0.95),
-            "sum_s": found.sum_s,
+            "p95_s": _p95_s(found),
+            "sum_s": found.sum,
         }
         for (plugin, point), found in plugins.items()
     ]

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from stowplan.config import SchedulerConfig
 from stowplan.core.algorithm import Algorithm, TieBreak
 from stowplan.core.extender import Extender
 from stowplan.framework.runtime import Framework
-from stowplan.queue import Debt, ProfileQueueing, QueuedPod, SchedulingQueue, build_hint_map
+from stowplan.queue import (
+    Debt,
+    GroupedQueue,
+    ProfileQueueing,
+    QueuedPod,
+    SchedulingQueue,
+    build_hint_map,
+)
 from stowplan.state.pod_info import PodInfo
 
 if TYPE_CHECKING:
@@ -46,7 +55,14 @@ def make_queue(
             machine.log.plugin_error(getattr(sort, "name", ""), "QueueSort", cause)
             return 1, timestamp_s
 
-    return SchedulingQueue(
+    make: Callable[..., SchedulingQueue] = SchedulingQueue
+    if machine.groups is not None:
+        make = partial(
+            GroupedQueue,
+            group_gates=_group_gates(frameworks),
+            on_arrival=machine.groups.arrived,
+        )
+    return make(
         sort_key,
         lambda: machine.stepper.now_s,
         profiles,
@@ -60,11 +76,20 @@ def make_queue(
     )
 
 
+def _group_gates(frameworks: dict[str, Framework]) -> frozenset[str]:
+    """The PreEnqueue plugins that hold back whole groups."""
+    return frozenset(
+        name
+        for framework in frameworks.values()
+        for name, plugin in framework.plugins.instances.items()
+        if getattr(plugin, "gates_groups", False)
+    )
+
+
 def make_algorithm(config: SchedulerConfig, tie_break: TieBreak) -> Algorithm:
     extenders = [Extender(entry) for entry in config.extenders]
     return Algorithm(
         # Those that must answer come first, as upstream has it.
         extenders=sorted(extenders, key=lambda extender: extender.ignorable),
-        percentage_of_nodes_to_score=config.percentage_of_nodes_to_score,
         tie_break=tie_break,
     )

@@ -5,16 +5,16 @@ Mirrors kube-scheduler's `eventhandlers.go`, row by row of its table.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from stowplan.core.messages import Added, Deleted, Updated
-from stowplan.core.node_changes import NODE_ADD, NODE_DELETE, node_update_events
 from stowplan.framework.events import Action, ClusterEvent, Resource
 from stowplan.objects.base import KubeObject
 from stowplan.objects.devices import DeviceClass, ResourceClaim, ResourceSlice
 from stowplan.objects.node import Node
 from stowplan.objects.pod import ENDED_PHASES, Pod
+from stowplan.objects.pod_groups import PodGroup
 from stowplan.objects.storage import (
     CSIDriver,
     CSINode,
@@ -25,12 +25,14 @@ from stowplan.objects.storage import (
     VolumeAttachment,
 )
 from stowplan.queue import pod_update_events
-from stowplan.state.cache import CacheError, same_kind
+from stowplan.state.cache import CacheError, condition_states, same_kind
 from stowplan.state.pod_info import PodInfo
 
 if TYPE_CHECKING:
     from stowplan.core.machine import Machine
 
+NODE_ADD = ClusterEvent(Resource.NODE, Action.ADD)
+_NODE_DELETE = ClusterEvent(Resource.NODE, Action.DELETE)
 _POD_ADD = ClusterEvent(Resource.ASSIGNED_POD, Action.ADD)
 _POD_DELETE = ClusterEvent(Resource.ASSIGNED_POD, Action.DELETE)
 
@@ -108,7 +110,7 @@ class ClusterChanges:
         if isinstance(obj, Pod):
             self._pod_deleted(obj)
         elif isinstance(obj, Node):
-            self._machine.queue.move_all(NODE_DELETE, obj, None)
+            self._machine.queue.move_all(_NODE_DELETE, obj, None)
             try:
                 self._machine.cache.remove_node(obj.metadata.name)
             except CacheError as problem:
@@ -121,6 +123,8 @@ class ClusterChanges:
         self, obj: KubeObject, action: Action, old: KubeObject | None, new: KubeObject | None
     ) -> None:
         resource = _RESOURCES.get(type(obj))
+        if isinstance(obj, PodGroup) and self._machine.groups is not None:
+            self._machine.groups.object_changed(ClusterEvent(Resource.POD_GROUP, action), old, obj)
         if isinstance(obj, DeviceClass):
             # It may stand for an extended resource: what fits where is worked out anew.
             for framework in self._machine.frameworks.values():
@@ -143,6 +147,8 @@ class ClusterChanges:
         machine.pods[info.key] = info
         machine.queue.move_all(_POD_ADD, None, pod)
         if assumed is None:
+            if machine.groups is not None:
+                machine.groups.member_changed(_POD_ADD, info)
             return False
         if assumed.kind is not info.kind:
             # Changed while it was on its way: to the others that happens now.
@@ -188,6 +194,8 @@ class ClusterChanges:
         machine.pods[info.key] = info
         if not machine.is_ours(new):
             return
+        if machine.groups is not None:
+            machine.groups.arrived([info])
         if before is None:
             machine.queue.add(info)
             return
@@ -206,19 +214,22 @@ class ClusterChanges:
     def _pod_deleted(self, pod: Pod) -> None:
         """The object may be stale, so what is known of the pod decides what has to be undone."""
         machine = self._machine
+        pods, cache, queue = machine.pods, machine.cache, machine.queue
         key, uid = pod.key, pod.metadata.uid
-        known = machine.pods.get(key)
+        known = pods.get(key)
         info = known if known is not None and known.uid == uid else PodInfo(pod)
         if info is known:
-            del machine.pods[key]
-        cached = machine.cache.pod(uid)
-        if cached is not None and not machine.cache.is_assumed(uid):
-            machine.cache.remove_pod(cached.pod)
-            machine.queue.move_all(_POD_DELETE, cached.pod, None)
+            del pods[key]
+        cached, is_assumed = cache.pod(uid), cache.is_assumed(uid)
+        if cached is not None and not is_assumed:
+            cache.remove_pod(cached.pod)
+            queue.move_all(_POD_DELETE, cached.pod, None)
         if not machine.is_ours(pod):
             return
-        machine.queue.delete(info)
-        if machine.cache.is_assumed(uid):
+        if machine.groups is not None:
+            machine.groups.left(info)
+        queue.delete(info)
+        if is_assumed:
             self._assumed_deleted(info)
         elif cached is None and info.pod.status.nominated_node_name:
             self._nomination_freed(info)
@@ -240,3 +251,26 @@ class ClusterChanges:
         self._machine.queue.move_all(
             _POD_DELETE, info.pod, None, lambda other: other.priority <= priority
         )
+
+
+def node_update_events(old: Node, new: Node) -> list[ClusterEvent]:
+    """What an update of a node means for scheduling: a heartbeat nothing, anything a filter reads
+    something.  Mirrors `nodeSchedulingPropertiesChange`."""
+    return [ClusterEvent(Resource.NODE, action) for action in _node_changes(old, new)]
+
+
+def _node_changes(old: Node, new: Node) -> Iterator[Action]:
+    if old.spec.unschedulable and not new.spec.unschedulable:
+        yield Action.UPDATE_NODE_TAINT
+    if old.status.allocatable != new.status.allocatable:
+        yield Action.UPDATE_NODE_ALLOCATABLE
+    if (old.metadata.labels or {}) != (new.metadata.labels or {}):
+        yield Action.UPDATE_NODE_LABEL
+    if (old.spec.taints or []) != (new.spec.taints or []):
+        yield Action.UPDATE_NODE_TAINT
+    if condition_states(old) != condition_states(new):
+        yield Action.UPDATE_NODE_CONDITION
+    if (old.metadata.annotations or {}) != (new.metadata.annotations or {}):
+        yield Action.UPDATE_NODE_ANNOTATION
+    if (old.status.declared_features or []) != (new.status.declared_features or []):
+        yield Action.UPDATE_NODE_DECLARED_FEATURE

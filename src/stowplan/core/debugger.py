@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from stowplan.printable import printable
 from stowplan.state.consistency import cache_problems
 from stowplan.state.node_info import NodeInfo
 from stowplan.state.pod_info import PodInfo
@@ -41,7 +42,7 @@ class NodeDump:
             f"Nominated Pods(number: {len(self.nominated)}):",
             *map(_pod_line, self.nominated),
         ]
-        return "\n".join(lines)
+        return "\n".join(map(printable, lines))
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,7 @@ class Dump:
     @property
     def text(self) -> str:
         nodes = "\n\n".join(node.text for node in self.nodes)
-        queue = "\n".join([*self.owing, *map(_pod_line, self.queued)])
+        queue = "\n".join(map(printable, [*self.owing, *map(_pod_line, self.queued)]))
         return (
             f"Dump of cached NodeInfo\n{nodes}\n\n"
             f"Dump of scheduling queue\n{self.queue_summary}\n{queue}"
@@ -140,7 +141,7 @@ class Comparison:
                 f"Cache mismatch: missed pods {self.missed_pods}; "
                 f"redundant pods {self.redundant_pods}"
             )
-        return "\n".join(lines + self.problems)
+        return "\n".join(map(printable, lines + self.problems))
 
 
 def compare(machine: Machine, nodes: Iterable[str], pods: Iterable[str]) -> Comparison:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stowplan.framework.cycle import DETAILS, Cycle
+from stowplan.framework.cycle import Cycle
 from stowplan.framework.diagnosis import Diagnosis, Rejections
 from stowplan.framework.errors import PluginFailed
 from stowplan.framework.runtime import Feasible, Framework, ScoreBoard
@@ -152,7 +152,7 @@ class Explainer:
         self, framework: Framework, cycle: Cycle, pod: PodInfo, search: Search, decision: Decision
     ) -> None:
         score_alone(framework, cycle, pod, search, decision)
-        decision.details = cycle.data.get(DETAILS)
+        decision.details = cycle.details()
         decision.explanation = self.copy(framework, cycle, search)
         diagnosis = search.diagnosis
         if diagnosis is not None:

@@ -16,6 +16,7 @@ import msgspec
 from stowplan.framework.status import MAX_NODE_SCORE
 from stowplan.objects.base import KubeObject
 from stowplan.objects.pod import Container
+from stowplan.objects.quantity import INT64_MAX
 from stowplan.state.node_info import NodeInfo
 from stowplan.state.pod_info import PodInfo
 
@@ -201,7 +202,10 @@ def _victims(body: dict[str, Any]) -> dict[str, tuple[list[str], int]]:
     for node, victims in (body.get("nodenametometavictims") or {}).items():
         entry = _lower(victims or {})
         uids = [str(_lower(pod).get("uid", "")) for pod in entry.get("pods") or ()]
-        result[str(node)] = (uids, int(entry.get("numpdbviolations") or 0))
+        violations = int(entry.get("numpdbviolations") or 0)
+        if abs(violations) > INT64_MAX:
+            raise ValueError(f"{violations} violations of budgets")
+        result[str(node)] = (uids, violations)
     return result
 
 

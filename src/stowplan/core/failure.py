@@ -14,6 +14,7 @@ from msgspec import Struct
 from stowplan.core.attempts import Failed
 from stowplan.core.binding import BindFailed
 from stowplan.core.decision import Decision
+from stowplan.core.messages import RecordEvent
 from stowplan.core.pod_status import StatusChange, patch_status, unschedulable_condition
 from stowplan.core.preemption import Preemption, preempt
 from stowplan.core.schedule_one import Attempt
@@ -23,7 +24,8 @@ from stowplan.framework.plugin import Nominate
 from stowplan.framework.runtime import Framework
 from stowplan.framework.status import Code, Status
 from stowplan.objects.pod import Pod
-from stowplan.queue import QueuedPod
+from stowplan.objects.pod_groups import PodGroup
+from stowplan.queue import GroupedQueue, QueuedGroup, QueuedPod
 from stowplan.state.pod_info import PodInfo
 
 if TYPE_CHECKING:
@@ -93,6 +95,36 @@ class FailureHandler:
         else:
             queued.info = current
             machine.queue.add_unschedulable_if_not_present(queued)
+        self._tell(queued, failure)
+
+    def handle_group(
+        self,
+        entry: QueuedGroup,
+        failures: list[tuple[QueuedPod, Failure]],
+        rejectors: frozenset[str],
+    ) -> None:
+        """Members of a group failed together; `rejectors` are those of the group itself."""
+        machine, queue = self._machine, self._machine.queue
+        assert isinstance(queue, GroupedQueue)
+        returning, told = [], []
+        for queued, failure in failures:
+            info = queued.info
+            queued.set_rejectors(failure.unschedulable_plugins, failure.pending_plugins)
+            current = machine.pods.get(info.key)
+            if current is None or current.node_name or current.uid != info.uid:
+                queue.done(info.uid)
+            else:
+                queued.info = current
+                returning.append(queued)
+            if current is None or current.uid == info.uid:
+                told.append((queued, failure))
+        queue.give_back(entry, returning, rejectors)
+        for queued, failure in told:
+            self._tell(queued, failure)
+
+    def _tell(self, queued: QueuedPod, failure: Failure) -> None:
+        """The nomination, an event and the condition: all that others see of it."""
+        machine = self._machine
         machine.queue.nominator.add(queued.info, failure.nominate)
         message = failure.status.message
         pod = queued.info.pod
@@ -134,6 +166,26 @@ class FailureHandler:
         preemption.mark()
         return preemption
 
+    def prepare_group(
+        self, framework: Framework, member: PodInfo, group: PodGroup, victims: list[PodInfo]
+    ) -> Preemption:
+        """Hold a group back for which all of these have to go."""
+        machine = self._machine
+        preemption = Preemption(
+            member,
+            "cluster",
+            [victim for victim in victims if not victim.kind.terminating],
+            machine.waiting,
+            machine.bindings.in_pre_bind,
+            machine.stepper,
+            machine.random,
+            self._record_victim,
+            framework.plugins.instances["DefaultPreemption"].preempting_groups,
+            group,
+        )
+        preemption.mark()
+        return preemption
+
     def preempt(self, preemption: Preemption) -> None:
         """Carry it out, beside whatever comes next."""
         machine = self._machine
@@ -153,17 +205,25 @@ class FailureHandler:
         for victim in preemption.victims:
             # Or whose binding failed: its end is then the end of a pod without a node.
             if machine.cache.pod(victim.uid) is None:
-                machine.queue.move_one(preemption.preemptor, _VICTIM_GONE, victim.pod, None)
+                if preemption.group is not None:
+                    machine.queue.move_all(_VICTIM_GONE, victim.pod, None)
+                else:
+                    machine.queue.move_one(preemption.preemptor, _VICTIM_GONE, victim.pod, None)
 
     def _losers(self, preemption: Preemption) -> list[PodInfo]:
         """Less important pods that were promised this node: the promise is withdrawn."""
+        if preemption.group is not None:
+            return []
         machine, priority = self._machine, preemption.preemptor.priority
         nominated = machine.queue.nominator.pods_for_node(preemption.node)
         live = [machine.pods.get(pod.key) for pod in nominated if pod.priority < priority]
         return [pod for pod in live if pod is not None]
 
-    def _record_victim(self, victim: Pod, note: str, preemptor: Pod) -> None:
-        self._machine.record(victim, "Normal", "Preempted", "Preempting", note, preemptor)
+    def _record_victim(self, victim: Pod, note: str, preemption: Preemption) -> None:
+        speaker = preemption.preemptor.pod.spec.scheduler_name
+        related = preemption.group or preemption.preemptor.pod
+        event = RecordEvent(victim, "Normal", "Preempted", "Preempting", note, speaker, related)
+        self._machine.stepper.effects.append(event)
 
 
 def shortened(message: str) -> str:

@@ -2,7 +2,7 @@
 
 Nothing here awaits, reads a clock, rolls dice of its own or opens a socket.  `runtime.driver` and
 the simulator feed it events and carry out its effects; that is why a run can be replayed event by
-event (`core.replay`).  The flow of a pod: `cluster_changes` (it appears) -> queue ->
+event (`tests/core/replay.py`).  The flow of a pod: `cluster_changes` (it appears) -> queue ->
 `schedule_one` -> `binding`; whatever fails comes back through `failure`.
 """
 
@@ -22,6 +22,7 @@ from stowplan.core.cluster_changes import ClusterChanges
 from stowplan.core.decision import Decision
 from stowplan.core.failure import Failure, FailureHandler
 from stowplan.core.forking import go_on_from
+from stowplan.core.groups import GroupCycles
 from stowplan.core.messages import (
     Added,
     Answered,
@@ -39,6 +40,7 @@ from stowplan.core.messages import (
 from stowplan.core.pod_status import StatusChange, patch_status
 from stowplan.core.profiles import Registry, build_frameworks
 from stowplan.core.reconfiguring import carry_over
+from stowplan.core.schedule_group import GroupAttempt
 from stowplan.core.schedule_one import Attempt, schedule_one
 from stowplan.core.steps import Stepper
 from stowplan.core.waiting import WaitingPods
@@ -49,9 +51,11 @@ from stowplan.framework.plugin import Nominate
 from stowplan.framework.runtime import Framework
 from stowplan.framework.timing import NoRecorder, Recorder
 from stowplan.objects.pod import Pod
+from stowplan.objects.pod_groups import GENERIC_WORKLOAD, GROUP_VERSIONS, GroupVersion
 from stowplan.plugins import IN_TREE
-from stowplan.queue import QueuedPod
+from stowplan.queue import QueuedGroup, QueuedPod
 from stowplan.state.cache import Cache
+from stowplan.state.groups import GroupedCache, Groups
 from stowplan.state.node_table import NodeTable
 from stowplan.state.object_index import ObjectIndex
 from stowplan.state.pod_info import PodInfo
@@ -85,15 +89,19 @@ class Machine:
         log: AttemptLog | None = None,
         unschedulable_max_s: float = 300.0,
         beliefs: Beliefs | None = None,
+        group_version: GroupVersion = GROUP_VERSIONS[-1],
     ) -> None:
-        """`beliefs`: what it knows of the cluster to begin with."""
+        """`beliefs`: what it knows of the cluster to begin with; `group_version`: of the API that
+        groups are written to, where GenericWorkload is on."""
         self.config = config
+        self.group_version = group_version
         self.registry = registry
         self.random = random
         """Seeded; the only source of chance."""
         ttl_s = config.assumed_pod_ttl_seconds
+        has_groups = GENERIC_WORKLOAD in config.features
         self.cache, self.table, self.objects = beliefs or (
-            Cache(assumed_ttl_s=ttl_s),
+            GroupedCache(assumed_ttl_s=ttl_s) if has_groups else Cache(assumed_ttl_s=ttl_s),
             NodeTable(),
             ObjectIndex(),
         )
@@ -102,6 +110,8 @@ class Machine:
         self.pods: dict[str, PodInfo] = {}
         """Every unfinished pod as the informer last showed it, by `namespace/name`."""
         self.bindings = Bindings(self)
+        self.groups = GroupCycles(self, group_version) if has_groups else None
+        """Pods that are scheduled together; None: all are on their own."""
         self.log = log or AttemptLog()
         self.recorder = recorder
         """Told how long everything takes; None: nobody asks."""
@@ -142,6 +152,7 @@ class Machine:
             log=log,
             unschedulable_max_s=self.unschedulable_max_s,
             beliefs=(cache, self.table.fork(cache), self.objects.fork()),
+            group_version=self.group_version,
         )
         go_on_from(fork, self)
         return fork
@@ -288,6 +299,8 @@ class Machine:
             start=lambda steps: self.stepper.start(steps, lambda result: None),
             record=self.record,
             pod_by_key=self.pods.get,
+            features=config.features,
+            groups=self.cache.groups if isinstance(self.cache, GroupedCache) else Groups(),
         )
         return build_frameworks(config, handle, registry=self.registry, recorder=self.recorder)
 
@@ -316,7 +329,7 @@ class Machine:
         queue, cache, stepper = self.queue, self.cache, self.stepper
         if self._deciding is not None or self.stopping:
             return
-        self._was_long = False
+        self._was_long, members_count = False, 0
         for number in range(count):
             if self._was_long:
                 self._shortened = ScheduleNext(number)
@@ -329,7 +342,14 @@ class Machine:
             info = queued.info
             framework = self._framework_for(info)
             if framework is None:
-                queue.done(info.uid)
+                if isinstance(queued, QueuedGroup):
+                    members_count += len(queued.members)
+                    self._schedule_group(queued)
+                    if members_count >= count:
+                        self._shortened = ScheduleNext(number + 1)
+                        break
+                else:
+                    queue.done(info.uid)
                 continue
             self._deciding = queued
             self.log.begin(queued, stepper.now_s)
@@ -339,6 +359,41 @@ class Machine:
                 None,
             )
         self._asked_s = self.clock()
+
+    def _schedule_group(self, entry: QueuedGroup) -> None:
+        """Decide on pods that are scheduled together."""
+        groups = self.groups
+        assert groups is not None, "only a queue with groups hands one out"
+        problem = groups.mixed_profiles([*entry.members.values()])
+        members = groups.members_of(entry)
+        framework = self.frameworks.get(members[0].profile) if members else None
+        if framework is None:
+            for queued in members:
+                self.queue.done(queued.info.uid)
+        elif problem:
+            groups.fail(entry, members, problem)
+        else:
+            self._deciding = entry
+            self.stepper.resume(
+                groups.search(framework, entry, members),
+                partial(self._group_decided, framework, entry, members, self.clock()),
+                None,
+            )
+
+    def _group_decided(
+        self,
+        framework: Framework,
+        entry: QueuedGroup,
+        members: Sequence[QueuedPod],
+        begun_s: float,
+        result: GroupAttempt,
+    ) -> None:
+        assert self.groups is not None
+        self._deciding = None
+        decided_s = self.clock()
+        if decided_s - begun_s > LONG_ATTEMPT_S * len(members):
+            self._took_long(members[0], decided_s - begun_s)
+        self.groups.submit(framework, entry, members, result, (begun_s, decided_s))
 
     def _framework_for(self, info: PodInfo) -> Framework | None:
         """Who decides on a pod that comes from the queue; None if there is nothing to decide."""
@@ -370,7 +425,7 @@ class Machine:
             self.queue.nominator.delete(pod.uid)
         if attempt.cycle.activate:
             self.activate(attempt)
-        self.bindings.start(framework, queued, attempt, (begun_s, decided_s))
+        self.bindings.start(framework, queued, attempt, begun_s, decided_s)
 
     def _took_long(self, queued: QueuedPod, seconds: float) -> None:
         """What an extender took is not the pod's doing."""
@@ -406,6 +461,8 @@ class Machine:
             if isinstance(asker, Binding):
                 assert isinstance(answer, ApiError)
                 bindings.refused(asker, answer)
+            elif asker is not None and self._deciding is None:
+                asker(answer)
             elif asker is not None:
                 self._go_on(asker, answer)
         if bound:
@@ -419,8 +476,8 @@ class Machine:
             self._held_back.append(action)
 
     def _go_on(self, asker: Callable[[Any], None], answer: Any) -> None:
-        if self._deciding is not None:
-            self._waited_s += self.clock() - self._asked_s
+        """While a decision waits for an extender: what that took is not the pod's doing."""
+        self._waited_s += self.clock() - self._asked_s
         asker(answer)
         if self._deciding is not None:
             self._asked_s = self.clock()
@@ -448,11 +505,8 @@ class Machine:
             patch_status(pod.pod, change, self.now_s, self.random), lambda problem: None
         )
 
-    def record(
-        self, pod: Pod, type_: str, reason: str, action: str, note: str, related: Pod | None = None
-    ) -> None:
-        speaker = pod.spec.scheduler_name if related is None else related.spec.scheduler_name
-        event = RecordEvent(pod, type_, reason, action, note, speaker, related)
+    def record(self, pod: Pod, type_: str, reason: str, action: str, note: str) -> None:
+        event = RecordEvent(pod, type_, reason, action, note, pod.spec.scheduler_name)
         self.stepper.effects.append(event)
 
     def decision_of(self, key: str) -> Decision | None:

@@ -17,6 +17,7 @@ from stowplan.objects.base import KubeObject
 from stowplan.objects.changes import Added, Deleted, Updated
 from stowplan.objects.coordination import Lease
 from stowplan.objects.pod import Pod
+from stowplan.objects.pod_groups import PodGroup
 
 
 class Answered(Struct, frozen=True):
@@ -83,8 +84,8 @@ class RecordEvent(Struct, frozen=True, gc=False):
     note: str
     controller: str
     """The profile that speaks."""
-    related: Pod | None = None
-    """Another pod that has to do with it: the preemptor of a victim."""
+    related: Pod | PodGroup | None = None
+    """What else has to do with it: the preemptor of a victim."""
 
 
 Effect = Call | AskExtender | RecordEvent

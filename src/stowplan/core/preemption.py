@@ -22,6 +22,7 @@ from stowplan.objects.api import Delete
 from stowplan.objects.base import Condition
 from stowplan.objects.kinds import POD
 from stowplan.objects.pod import Pod
+from stowplan.objects.pod_groups import PodGroup
 from stowplan.state.pod_info import PodInfo
 
 if TYPE_CHECKING:
@@ -36,19 +37,38 @@ class Preemption(Struct):
     preemptor: PodInfo
     node: str
     victims: list[PodInfo]
-    """Those not on their way out already; at least one."""
+    """Those not on their way out already."""
     waiting: WaitingPods
     in_pre_bind: dict[str, Binding]
     stepper: Stepper
     random: Random
-    record: Callable[[Pod, str, Pod], None]
-    """Tell the victim's owner: (victim, note, preemptor)."""
+    record: Callable[[Pod, str, Preemption], None]
+    """Tell the victim's owner: (victim, note, on whose behalf)."""
     preempting: dict[str, PodInfo | None]
     """DefaultPreemption's list of preemptors in progress -> the last victim, once it is due."""
+    group: PodGroup | None = None
+    """The group that the preemptor is one of, if they go for all of it."""
+
+    @property
+    def key(self) -> str:
+        """Under which it is listed: the pod's uid, or the key of the group."""
+        return self.preemptor.uid if self.group is None else self.group.key
+
+    @property
+    def note(self) -> str:
+        if self.group is None:
+            return f"Preempted by pod {self.preemptor.uid} on node {self.node}"
+        return f"Preempted by podgroup {self.group.uid} on node {self.node}"
+
+    @property
+    def message(self) -> str:
+        sort = "pod" if self.group is None else "podgroup"
+        speaker = self.preemptor.pod.spec.scheduler_name
+        return f"{speaker}: preempting to accommodate a higher priority {sort}"
 
     def mark(self) -> None:
         """From here on the preemptor is held back."""
-        self.preempting[self.preemptor.uid] = None
+        self.preempting[self.key] = None
 
 
 def preempt(
@@ -58,7 +78,7 @@ def preempt(
 
     `nominees` are less important pods that were promised the same node: they lose the promise.
     """
-    uid, victims = preemption.preemptor.uid, preemption.victims
+    key, victims = preemption.key, preemption.victims
     failed: ApiError | None = None
     try:
         if nominees:
@@ -66,12 +86,12 @@ def preempt(
         if len(victims) > 1:
             results = yield Parallel([_evict(preemption, victim) for victim in victims[:-1]])
             failed = next((result for result in results if result is not None), None)
-        if failed is None:
+        if failed is None and victims:
             # Once the last victim is on its way, its end may wake the preemptor.
-            preemption.preempting[uid] = victims[-1]
+            preemption.preempting[key] = victims[-1]
             failed = yield from _evict(preemption, victims[-1])
     finally:
-        preemption.preempting.pop(uid, None)
+        preemption.preempting.pop(key, None)
     return failed
 
 
@@ -82,22 +102,18 @@ def _clear_nomination(preemption: Preemption, nominee: PodInfo) -> Generator[Any
 
 
 def _evict(preemption: Preemption, victim: PodInfo) -> Generator[Any, Any, ApiError | None]:
-    preemptor = preemption.preemptor
-    note = f"Preempted by pod {preemptor.uid} on node {preemption.node}"
+    pod, note = victim.pod, preemption.note
     if _called_off(preemption, victim):
         note += " (in kube-scheduler memory)."
-        preemption.record(victim.pod, note, preemptor.pod)
+        preemption.record(pod, note, preemption)
         return None
     condition = Condition(
         type="DisruptionTarget",
         status="True",
         reason="PreemptionByScheduler",
-        message=(
-            f"{preemptor.pod.spec.scheduler_name}: preempting to accommodate a higher priority pod"
-        ),
-        observed_generation=victim.pod.metadata.generation,
+        message=preemption.message,
+        observed_generation=pod.metadata.generation,
     )
-    pod = victim.pod
     patch = status_patch(pod, StatusChange(condition), preemption.stepper.now_s)
     if patch is not None:
         answer = yield patch
@@ -108,7 +124,7 @@ def _evict(preemption: Preemption, victim: PodInfo) -> Generator[Any, Any, ApiEr
     answer = yield Delete(POD, pod.metadata.namespace, pod.metadata.name)
     if isinstance(answer, ApiError):
         return _unless_gone(answer)
-    preemption.record(pod, note, preemptor.pod)
+    preemption.record(pod, note, preemption)
     return None
 
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from stowplan.config import (
     ExpandedPlugins,
-    Profile,
     SchedulerConfig,
     default_args,
     expand_all,
@@ -16,7 +15,7 @@ from stowplan.config import (
 )
 from stowplan.core.plugin_answers import checked, place_in
 from stowplan.framework.handle import Handle
-from stowplan.framework.plugin import PluginSet, check_plugin, points_of
+from stowplan.framework.plugin import ProfilePlugins, check_plugin, points_of
 from stowplan.framework.runtime import Framework
 from stowplan.framework.timing import Recorder
 from stowplan.plugins import IN_TREE
@@ -30,11 +29,6 @@ if TYPE_CHECKING:
 Registry = Mapping[str, type]
 """Plugin name -> class.  In-tree ones, and a user's beside them."""
 
-_UNUSED_POINTS = {
-    "NodeResourcesFit": frozenset({"placementScore"}),
-}
-"""Where upstream has more of a plugin than there is here: a configuration may name them."""
-
 
 def build_frameworks(
     config: SchedulerConfig,
@@ -46,7 +40,7 @@ def build_frameworks(
     """One framework per profile, by scheduler name; each with a handle of its own."""
     expanded = expand_all(config, implements(registry), known=sorted(registry))
     return {
-        name: _framework(config.profile(name), plugins, replace(handle), registry, recorder)
+        name: _framework(config, plugins, replace(handle), registry, recorder)
         for name, plugins in expanded.items()
     }
 
@@ -58,17 +52,19 @@ def check_config(config: SchedulerConfig, *, random: Random, registry: Registry 
 
 
 def implements(registry: Registry) -> Callable[[str], frozenset[str]]:
-    return lambda name: points_of(registry[name]) | _UNUSED_POINTS.get(name, frozenset())
+    return lambda name: points_of(registry[name])
 
 
 def _framework(
-    profile: Profile | None,
+    config: SchedulerConfig,
     plugins: ExpandedPlugins,
     handle: Handle,
     registry: Registry,
     recorder: Recorder | None,
 ) -> Framework:
+    profile = config.profile(plugins.scheduler_name)
     assert profile is not None, plugins.scheduler_name
+    percentage = profile.percentage_of_nodes_to_score
     made: dict[str, Any] = {}
     for name in plugins.instances:
         args = profile.args(name)
@@ -89,7 +85,7 @@ def _framework(
         named = plugins.at(point)
         return tuple(made[name] for name in named if point in points_of(registry[name]))
 
-    plugin_set = PluginSet(
+    plugin_set = ProfilePlugins(
         pre_enqueue=at("preEnqueue"),
         queue_sort=at("queueSort")[0],
         pre_filter=at("preFilter"),
@@ -102,14 +98,19 @@ def _framework(
         pre_bind=at("preBind"),
         bind=at("bind"),
         post_bind=at("postBind"),
+        placement_generate=at("placementGenerate"),
+        placement_score=at("placementScore"),
         weights=dict(plugins.score_weights),
+        placement_weights=dict(plugins.placement_score_weights),
         instances=made,
     )
     return Framework(
         plugins.scheduler_name,
         plugin_set,
         handle,
-        percentage_of_nodes_to_score=profile.percentage_of_nodes_to_score,
+        percentage_of_nodes_to_score=(
+            config.percentage_of_nodes_to_score if percentage is None else percentage
+        ),
         recorder=recorder,
     )
 

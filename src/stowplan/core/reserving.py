@@ -33,7 +33,7 @@ def assume(cache: Cache, pod: PodInfo, node: str) -> PodInfo:
 
 def reserve(framework: Framework, cycle: Cycle, pod: PodInfo, node: str) -> Status | None:
     """Let every Reserve plugin take what it needs; the first refusal, named, ends it."""
-    plugins = framework.reservers(cycle)
+    plugins = cycle.plan.outline.reserve
     if not plugins:
         framework.reserve_s.append(0.0)
         return None

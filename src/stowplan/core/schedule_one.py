@@ -18,6 +18,7 @@ from stowplan.core.decision import Decision
 from stowplan.core.extender import ExtenderFailed
 from stowplan.core.preemption_extenders import ask_extenders
 from stowplan.core.reserving import assume, permit, reserve, unreserve
+from stowplan.core.together import Together
 from stowplan.framework.cycle import DETAILS, Cycle
 from stowplan.framework.diagnosis import NO_NODES, Diagnosis, fit_message
 from stowplan.framework.effects import AskPreemptionExtenders
@@ -47,6 +48,8 @@ class Attempt(Struct):
     nominate: Nominate | None = None
     """What to do with the pod's nominated node: None leaves it alone."""
     victims: tuple[PodInfo, ...] = ()
+    together: Together | None = None
+    """Of a gang's members that are bound together."""
     problems: list[Exception] = field(default_factory=list)
     """What went wrong on the way, for the log: a plugin's exception, a broken snapshot."""
 
@@ -58,7 +61,8 @@ def schedule_one(
 
     Whatever a plugin or an extender does, it fails this attempt and no more.
     """
-    cycle = Cycle(framework.handle)
+    handle = framework.handle
+    cycle = Cycle(handle, handle.nodes)
     table = cycle.nodes
     decision = Decision(pod.key)
     problem = _refresh(table, cache)
@@ -77,6 +81,8 @@ def schedule_one(
         if search.row < 0:
             return (yield from _fits_nowhere(framework, algorithm, pod, (cycle, decision), search))
         decision.node = table.names[search.row]
+        if DETAILS in cycle.data and decision.details is None:
+            decision.details = cycle.data[DETAILS](of_nodes=False)
         return assume_and_reserve(framework, cache, cycle, pod, decision)
     except (PluginFailed, ExtenderFailed, CacheError) as failure:
         return _errored(decision, cycle, failure)
@@ -115,7 +121,7 @@ def _describe(decision: Decision, search: Search) -> None:
 
 def _errored(decision: Decision, cycle: Cycle, failure: Exception) -> Attempt:
     decision.node, decision.error = "", str(failure)
-    decision.details = cycle.data.get(DETAILS)
+    decision.details = cycle.details()
     plugin = failure.plugin if isinstance(failure, PluginFailed) else ""
     status = Status(Code.ERROR, (decision.error,), plugin)
     return Attempt(decision, cycle, status=status, nominate=Nominate(""), problems=[failure])
@@ -130,7 +136,6 @@ def _fits_nowhere(
 ) -> Generator[Any, Any, Attempt]:
     """PostFilter may make room; the attempt has failed all the same."""
     cycle, decision = outcome
-    decision.details = cycle.data.get(DETAILS)
     diagnosis = search.diagnosis
     assert isinstance(diagnosis, Diagnosis)
     decision.reasons = diagnosis.histogram()
@@ -138,13 +143,14 @@ def _fits_nowhere(
     nominate: Nominate | None = Nominate("")
     victims: tuple[PodInfo, ...] = ()
     problems: list[Exception] = []
-    if framework.plugins.post_filter:
+    if framework.plugins.post_filter and algorithm.post_filters:
         cycle.statuses = diagnosis
         result, status = yield from _post_filter(framework, cycle, algorithm, pod, problems)
         nominate = result.nominate if result is not None else None
         victims = result.victims if result is not None else ()
         if status is not None:
             decision.post_filter_message = diagnosis.post_filter_message = status.message
+    decision.details = cycle.details()
     if nominate is not None:
         decision.nominated_node = nominate.node
     decision.victims = tuple(victim.key for victim in victims)

@@ -80,15 +80,12 @@ class Stepper:
             while True:
                 try:
                     wanted = steps.send(value)
-                    if not isinstance(wanted, _WANTED):
-                        wanted = _corrected(steps, wanted)
+                    if not isinstance(wanted, _REQUESTS):
+                        wanted = self._provide(wanted, steps, finished)
+                    if wanted is not None:
+                        self.ask(wanted, partial(self.resume, steps, finished))
                 except StopIteration as stop:
                     finished(stop.value)
-                else:
-                    if isinstance(wanted, _REQUESTS):
-                        self.ask(wanted, partial(self.resume, steps, finished))
-                    else:
-                        self._provide(wanted, steps, finished)
                 if not ready:
                     break
                 steps, finished, value = ready.popleft()
@@ -142,7 +139,12 @@ class Stepper:
             _, number = heapq.heappop(self._timers)
             self._actions.pop(number)()
 
-    def _provide(self, wanted: Any, steps: Steps, finished: Finished) -> None:
+    def _provide(self, wanted: Any, steps: Steps, finished: Finished) -> Request | None:
+        """See to what is not a request; if it turns out to be one after all, that."""
+        if not isinstance(wanted, _WANTED):
+            wanted = _corrected(steps, wanted)
+        if isinstance(wanted, _REQUESTS):
+            return wanted
         if isinstance(wanted, CallExtender):
             token = next(self._tokens)
             self.waiting[token] = partial(self.resume, steps, finished)
@@ -153,6 +155,7 @@ class Stepper:
             wanted.register(lambda outcome: self.resume(steps, finished, outcome))
         else:
             self._fork(wanted.branches, lambda results: self.resume(steps, finished, results))
+        return None
 
     def _fork(self, branches: list[Steps], joined: Finished) -> None:
         results: list[Any] = [None] * len(branches)

@@ -18,7 +18,7 @@ Resume = Callable[[Status | None], None]
 
 
 @dataclass(slots=True)
-class WaitingPod:
+class PodAtPermit:
     pod: PodInfo
     node: str
     since_s: float
@@ -47,7 +47,7 @@ class WaitingPods:
 
     def __init__(self, stepper: Stepper) -> None:
         self._stepper = stepper
-        self._pods: dict[str, WaitingPod] = {}
+        self._pods: dict[str, PodAtPermit] = {}
 
     def __len__(self) -> int:
         return len(self._pods)
@@ -55,13 +55,13 @@ class WaitingPods:
     def uids(self) -> list[str]:
         return list(self._pods)
 
-    def get(self, uid: str) -> WaitingPod | None:
+    def get(self, uid: str) -> PodAtPermit | None:
         return self._pods.get(uid)
 
-    def add(self, pod: PodInfo, node: str, waits: dict[str, Wait], now_s: float) -> WaitingPod:
+    def add(self, pod: PodInfo, node: str, waits: dict[str, Wait], now_s: float) -> PodAtPermit:
         """Timers run from now, although the pod may reach its wait a little later."""
         pending = {plugin: wait.reason for plugin, wait in waits.items()}
-        waiting = self._pods[pod.uid] = WaitingPod(pod, node, now_s, pending)
+        waiting = self._pods[pod.uid] = PodAtPermit(pod, node, now_s, pending)
         for plugin, wait in waits.items():
             waiting.timers[plugin] = self._stepper.at(
                 now_s + wait.timeout_s, self._timeout(pod.uid, plugin, wait)

@@ -3,6 +3,7 @@
     StowplanError                                                   exit code 1
     ├── ConfigError            the scheduler configuration is wrong           2
     ├── InputError             a manifest, object, file or flag is wrong      2
+    ├── PluginError            a plugin failed where that ends the run        1
     ├── ApiError               the API server answered with a failure         3
     │   ├── BadRequest         400  the request makes no sense
     │   ├── Unauthorized       401  who are you?
@@ -40,6 +41,7 @@ __all__ = [
     "InternalError",
     "Invalid",
     "NotFound",
+    "PluginError",
     "StowplanError",
     "Timeout",
     "TooManyRequests",
@@ -73,6 +75,10 @@ class ConfigError(StowplanError):
 
 class InputError(StowplanError):
     exit_code = 2
+
+
+class PluginError(StowplanError):
+    """Of a cluster that is `strict`; otherwise a plugin's failure fails one attempt."""
 
 
 class InternalError(StowplanError):

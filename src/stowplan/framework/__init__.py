@@ -8,6 +8,7 @@ from stowplan.framework.cycle import Cycle
 from stowplan.framework.effects import Sleep
 from stowplan.framework.events import Action, ClusterEvent, EventRegistration, Hint, Resource, on
 from stowplan.framework.handle import Handle
+from stowplan.framework.per_node import PerNode
 from stowplan.framework.plugin import (
     Nominate,
     PostFilterResult,
@@ -34,7 +35,9 @@ from stowplan.framework.status import (
     unschedulable,
     verdict_of,
 )
-from stowplan.state import NodeInfo, NodeTable, PodInfo
+from stowplan.state.node_info import NodeInfo
+from stowplan.state.node_table import NodeTable
+from stowplan.state.pod_info import PodInfo
 
 __all__ = [
     "MAX_NODE_SCORE",
@@ -53,6 +56,7 @@ __all__ = [
     "NodeTable",
     "Nominate",
     "Normalized",
+    "PerNode",
     "PodInfo",
     "PostFilterResult",
     "PreFilterResult",

@@ -71,7 +71,7 @@ class Rejections(Struct):
         ]
 
 
-class Tally(Struct):
+class StatusCounts(Struct):
     """The statuses that nodes were given, counted."""
 
     plugins: dict[str, int] = field(default_factory=dict)
@@ -118,7 +118,7 @@ class Diagnosis(Struct):
     post_filter_message: str = ""
     unschedulable_plugins: set[str] = field(default_factory=set)
     pending_plugins: set[str] = field(default_factory=set)
-    _tally: Tally | None = None
+    _tally: StatusCounts | None = None
     """Of nodes with a status of their own."""
 
     def status(self, row: int) -> Status | None:
@@ -140,11 +140,11 @@ class Diagnosis(Struct):
             first[row_numbers(self.overrides)] = 0
         return first
 
-    def tally(self) -> Tally:
+    def tally(self) -> StatusCounts:
         """Made once: by then, all is known."""
         tally = self._tally
         if tally is None:
-            tally = self._tally = Tally()
+            tally = self._tally = StatusCounts()
             rejections = self.rejections
             if rejections is not None and self.candidates is not None:
                 first = self._first(rejections, self.candidates)

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import traceback
+from pathlib import Path
+
 from stowplan.framework.status import Code, Status
+
+_OURS = str(Path(__file__).parents[1])
+"""The folder of this package."""
 
 
 class PluginFailed(Exception):
@@ -50,4 +56,17 @@ def describe(cause: object) -> str:
     """
     if not isinstance(cause, BaseException):
         return str(cause)
-    return f"{type(cause).__name__}: {cause}" if str(cause) else type(cause).__name__
+    told = f"{type(cause).__name__}: {cause}" if str(cause) else type(cause).__name__
+    place = place_of(cause)
+    return f"{told} ({place})" if place else told
+
+
+def place_of(cause: BaseException) -> str:
+    """File and line of a user's plugin where it happened; "" if it happened in ours.
+
+    Of the plugin's own file the innermost line: what libraries did in its name is in the traceback.
+    """
+    frames = traceback.extract_tb(cause.__traceback__)
+    file = next((it.filename for it in frames if not it.filename.startswith(_OURS)), "")
+    lines = [it.lineno for it in frames if it.filename == file]
+    return f"{file}:{lines[-1]}" if lines else ""

@@ -51,6 +51,7 @@ class Resource:
     RESOURCE_CLAIM = "resource.k8s.io/ResourceClaim"
     RESOURCE_SLICE = "resource.k8s.io/ResourceSlice"
     DEVICE_CLASS = "resource.k8s.io/DeviceClass"
+    POD_GROUP = "scheduling.k8s.io/PodGroup"
     ALL = "*"
 
 
@@ -115,6 +116,10 @@ HintFunction = Callable[[Pod, Any, Any], Hint]
 """(the rejected pod, old object or None, new object or None) -> is another try worth it?"""
 
 
+Concerned = Callable[[Any, Any], Callable[[Pod], bool] | None]
+"""(old object or None, new object or None) -> which pods it can make a difference for; None: any"""
+
+
 class EventRegistration(Struct, frozen=True):
     """One cluster event a plugin wants to hear of.  No hint: always worth another try."""
 
@@ -126,9 +131,19 @@ class EventRegistration(Struct, frozen=True):
 
     Except for the pod that the event is about: it is always asked itself.
     """
+    concerned: Concerned | None = None
+    """Tells cheaply for which pods the hint has to be asked: it would say SKIP for the others."""
+    by_group: bool = False
+    """The event can only help pods of the group that it is about: nobody else is asked."""
 
 
 def on(
-    resource: str, action: Action, hint: HintFunction | None = None, *, by_kind: bool = False
+    resource: str,
+    action: Action,
+    hint: HintFunction | None = None,
+    *,
+    by_kind: bool = False,
+    concerned: Concerned | None = None,
+    by_group: bool = False,
 ) -> EventRegistration:
-    return EventRegistration(ClusterEvent(resource, action), hint, by_kind)
+    return EventRegistration(ClusterEvent(resource, action), hint, by_kind, concerned, by_group)

@@ -81,12 +81,6 @@ class ScoreBoard(Struct):
     def plugins(self) -> list[str]:
         return [*(name for name, _ in self.kept), *self.by_plugin]
 
-    @property
-    def is_kept(self) -> bool:
-        """Whether the kept sum alone says which node is best, of all that pass local filters."""
-        answers = self.answers
-        return answers is not None and self.added is None and self.rows is answers.known_rows
-
     def add(self, name: str, scores: Scores | int) -> None:
         self.by_plugin[name] = scores
         if isinstance(scores, int):

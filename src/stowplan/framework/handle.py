@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from stowplan.objects.pod import Pod
+from stowplan.state.groups import Groups
 from stowplan.state.node_info import NodeInfo
 from stowplan.state.node_table import NodeTable
 from stowplan.state.object_index import ObjectIndex
@@ -132,6 +133,11 @@ class Handle:
     """A pod as the cluster has it now, by `namespace/name`."""
     ties_by_name: bool = False
     """Whether the first by name is taken of what is equally good, and not any."""
+
+    features: frozenset[str] = frozenset()
+    """Feature gates that are on, of those that change what plugins do."""
+    groups: Groups = field(default_factory=Groups)
+    """Which pods belong together, and which of them have a node."""
 
     def shared(self, made_of_nodes: Callable[[NodeTable], Item]) -> Item:
         """What several plugins of the profile use: the first to ask has it made."""

@@ -16,12 +16,12 @@ from collections.abc import Callable, Collection, Hashable
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from stowplan.framework.columns import all_rows, owned, rows_of, written
 from stowplan.framework.cycle import Cycle
 from stowplan.framework.errors import PluginFailed, describe, filter_failed, score_failed
-from stowplan.framework.one_by_one import filter_rows, score_one_by_one
 from stowplan.framework.plan import LocalPlugins, Plan
 from stowplan.framework.status import (
     NO_REASON,
@@ -51,8 +51,8 @@ GONE_MAX = 8192
 IDLE_MAX = 64
 """Answers kept beyond one for each kind of pod there is: a kind that comes back finds them."""
 
-_FIXED_BYTES = 8192
-"""What one takes up however few nodes there are."""
+_FIXED_BYTES, _ROW_BYTES = 8192, 1 + 4 + 1 + 1 + 8 + 8
+"""What one takes up however few nodes there are, and per node beside raw scores."""
 
 AnyScores = NDArray[Any]
 """int64, or int32 if all who gave them did."""
@@ -67,47 +67,33 @@ _NO_MASK: NodeMask = np.zeros(0, np.bool_)
 _NO_SCORES: AnyScores = np.zeros(0, np.int32)
 
 
-class _Layer:
+class _Layer(Struct, eq=False):
     """What some of the plugins said, on top of what others did; one row per node."""
 
-    __slots__ = (
-        "_scoring",
-        "below",
-        "final",
-        "first",
-        "first_at",
-        "has_raw",
-        "is_shared",
-        "plugins",
-        "raw",
-        "reasons",
-        "sum",
-        "sum_at",
-        "why",
-    )
-
-    def __init__(self, plugins: LocalPlugins, below: _Layer | None = None) -> None:
-        self.plugins = plugins
-        self.below = below
-        self.is_shared = False
-        """Whether `first`, `why` and `final` are those of the layer below: not to be written."""
-        self.first: NDArray[np.uint8] = _NO_FIRST
-        """The first filter that turned the node down, by its number; 0: none did."""
-        self.why: NDArray[np.uint32] = _NO_WHY
-        self.final: NodeMask = _NO_MASK
-        self.reasons: dict[int, list[str]] = {}
-        """Per filter, what the bits of `why` stand for."""
-        self.raw: dict[str, AnyScores] = {}
-        self.has_raw: set[str] = set()
-        """Of plugins that normalise, those whose raw scores are not 0 on every node."""
-        self.sum: AnyScores = _NO_SCORES
-        """Weighted sum of the scores that need no normalising, of the layer below included; as
-        wide as the widest of them."""
+    plugins: LocalPlugins
+    below: _Layer | None = None
+    is_shared: bool = False
+    """Whether `first`, `why` and `final` are those of the layer below: not to be written."""
+    first: NDArray[np.uint8] = _NO_FIRST
+    """The first filter that turned the node down, by its number; 0: none did."""
+    why: NDArray[np.uint32] = _NO_WHY
+    final: NodeMask = _NO_MASK
+    reasons: dict[int, list[str]] = {}
+    """Per filter, what the bits of `why` stand for."""
+    raw: dict[str, AnyScores] = {}
+    has_raw: set[str] = set()
+    """Of plugins that normalise, those whose raw scores are not 0 on every node."""
+    sum: AnyScores = _NO_SCORES
+    """Weighted sum of the scores that need no normalising, of the layer below included; as
+    wide as the widest of them."""
+    first_at: memoryview = _NO_FIRST.data
+    sum_at: memoryview = _NO_SCORES.data
+    """Views for single cells: an array takes twice as long for one."""
+    _scoring: tuple[tuple[str, int, Any, memoryview], ...] = ()
 
     def _look(self) -> None:
-        """Views of the columns for single cells: an array takes twice as long for one."""
         self.first_at, self.sum_at = self.first.data, self.sum.data
-        self._scoring: tuple[tuple[str, int, Any, memoryview], ...] = ()
+        self._scoring = ()
 
     def _start_scoring(self) -> tuple[tuple[str, int, Any, memoryview], ...]:
         """Name, weight, how to ask about one node, and where the answers go."""
@@ -132,11 +118,8 @@ class _Layer:
         is_shared = is_sum_shared = below is not None and every
         name, failed = "", filter_failed
         try:
-            for number, name, plugin, _ in self.plugins.filters:
-                if hasattr(plugin, "filter_nodes"):
-                    verdict = plugin.filter_nodes(cycle, pod, table, rows)
-                else:
-                    verdict = filter_rows(cycle, pod, plugin, rows)
+            for number, name, ask, _ in self.plugins.filters:
+                verdict = ask(cycle, pod, table, rows)
                 if not verdict.all_passed and verdict.why.any():
                     bits = self._translate(number, verdict)
                     if is_shared:
@@ -149,11 +132,8 @@ class _Layer:
                 if recorder is not None:
                     started_s = _note(recorder, name, "Filter", started_s)
             failed = score_failed
-            for name, weight, scorer, _ in self.plugins.scores:
-                if hasattr(scorer, "score_nodes"):
-                    scores = scorer.score_nodes(cycle, pod, table, rows)
-                else:
-                    scores = score_one_by_one(cycle, pod, scorer, rows)
+            for name, weight, rate, _ in self.plugins.scores:
+                scores = rate(cycle, pod, table, rows)
                 if scores.dtype not in _WHOLE:
                     scores = scores.astype(np.int64)
                 if not every:
@@ -312,45 +292,25 @@ class NodeOnlyAnswers:
         self.passed_rows = rows_of(self.passed)
 
 
-class LocalAnswers:
+class LocalAnswers(Struct, eq=False):
     """One signature's answers, of all node-local plugins."""
 
-    __slots__ = (
-        "_below",
-        "_best",
-        "_best_at",
-        "_best_count",
-        "_follower",
-        "_is_passed_shared",
-        "_layer",
-        "_passed_at",
-        "best_sum",
-        "known_rows",
-        "passed",
-    )
-
-    def __init__(self, plan: Plan, below: NodeOnlyAnswers) -> None:
-        self._below = below
-        self._follower = RowFollower()
-        self._layer = _Layer(plan.outline.node_local, below.layer)
-        self.passed: NodeMask = _NO_MASK
-        """Rows that hold a node which no local filter turned down.  Never to be written to."""
-        self._passed_at = self.passed.data
-        self.known_rows: Rows | None = None
-        """What `passed_rows` gave, while it holds."""
-        self._is_passed_shared = False
-        """Whether the layer below says it all: not to be written."""
-        self._best: NodeMask = self.passed
-        self._best_at = self._best.data
-        self._best_count = 0
-        """0: nobody has asked, or the last of the best has gone."""
-        self.best_sum = 0
-        """The sum of those that `best` gave."""
-
-    @property
-    def byte_count(self) -> int:
-        layer = self._layer
-        return _FIXED_BYTES + len(layer.first) * (1 + 4 + 1 + 1 + 8 + 8 + 8 * len(layer.raw))
+    _below: NodeOnlyAnswers
+    _layer: _Layer
+    _follower: RowFollower
+    passed: NodeMask = _NO_MASK
+    """Rows that hold a node which no local filter turned down.  Never to be written to."""
+    _passed_at: memoryview = _NO_MASK.data
+    known_rows: Rows | None = None
+    """What `passed_rows` gave, while it holds."""
+    _is_passed_shared: bool = False
+    """Whether the layer below says it all: not to be written."""
+    _best: NodeMask = _NO_MASK
+    _best_at: memoryview = _NO_MASK.data
+    _best_count: int = 0
+    """0: nobody has asked, or the last of the best has gone."""
+    best_sum: int = 0
+    """The sum of those that `best` gave."""
 
     @property
     def first(self) -> NDArray[np.uint8]:
@@ -416,7 +376,7 @@ class LocalAnswers:
         One draw, and by the set alone: with the same chance, whoever kept more or less before (a
         fork, a reload) takes the same node.
         """
-        rows = self.best().nonzero()[0]
+        rows = (self._best if self._best_count else self.best()).nonzero()[0]
         return rows.item(int(chance() * len(rows)))
 
     def refresh(
@@ -502,8 +462,9 @@ class KeptAnswers:
         self._gone: dict[int, None] = {}
         self._node_only: dict[Hashable, NodeOnlyAnswers] = {}
         self._bytes_max = bytes_max
-        self._latest: tuple[Plan, LocalAnswers] | None = None
-        """What was found last: replicas come one after another."""
+        self._latest_plan: Plan | None = None
+        self._latest: LocalAnswers | None = None
+        """What was found last, and for which plan: replicas come one after another."""
         self.hits = 0
         self.misses = 0
         self.rows_asked = 0
@@ -512,17 +473,16 @@ class KeptAnswers:
         return len(self._answers) + len(self._once)
 
     def find(self, plan: Plan) -> LocalAnswers | None:
-        latest = self._latest
-        if latest is not None and latest[0] is plan:
+        if plan is self._latest_plan:
             self.hits += 1
-            return latest[1]
+            return self._latest
         signature = plan.signature
         found = self._answers.pop(signature, None) or self._once.pop(signature, None)
         if found is None:
             self.misses += 1
             return None
         self._answers[signature] = found
-        self._latest = (plan, found)
+        self._latest_plan, self._latest = plan, found
         self.hits += 1
         return found
 
@@ -532,19 +492,22 @@ class KeptAnswers:
         if below is None:
             below = NodeOnlyAnswers(plan)
         self._node_only[plan.node_signature] = below
-        return LocalAnswers(plan, below)
+        layer = _Layer(plan.outline.node_local, below.layer)
+        return LocalAnswers(below, layer, RowFollower())
 
     def keep(self, plan: Plan, answers: LocalAnswers) -> None:
         """Keep answers that are up to date; pods that are gone do not need theirs for long."""
         signature = plan.signature
-        self._latest = (plan, answers)
+        self._latest_plan, self._latest = plan, answers
         if hash(signature) in self._gone:
             self._answers[signature] = answers
         else:
             self._once[signature] = answers
             if len(self._once) > ONCE_MAX:
                 self._forget_oldest()
-        count_max = max(1, min(self._bytes_max // answers.byte_count, kind_count() + IDLE_MAX))
+        row_bytes = _ROW_BYTES + 8 * len(plan.outline.node_local.scores)
+        fits = self._bytes_max // (_FIXED_BYTES + row_bytes * len(answers.passed))
+        count_max = max(1, min(fits, kind_count() + IDLE_MAX))
         while len(self._answers) + len(self._once) > count_max:
             if self._answers:
                 self._answers.pop(next(iter(self._answers)))
@@ -561,7 +524,7 @@ class KeptAnswers:
             del self._gone[next(iter(self._gone))]
 
     def clear(self) -> None:
-        self._latest = None
+        self._latest_plan = self._latest = None
         self._answers.clear()
         self._once.clear()
         self._node_only.clear()

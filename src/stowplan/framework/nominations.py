@@ -47,7 +47,7 @@ def filter_beside(
 ) -> Status | None:
     """`Framework.filter_one`, as if these pods ran there too."""
     node = node.clone()
-    has_extensions = framework.has_extensions(cycle)
+    has_extensions = bool(framework.on_one_node(cycle).extensions)
     if has_extensions:
         cycle = cycle.clone()
     for other in others:
@@ -67,14 +67,15 @@ def filter_beside_nominated(
 def count_nominated(framework: Framework, cycle: Cycle, pod: PodInfo, found: Feasible) -> None:
     """Turn down the nodes where the pod does not fit beside the nominated ones."""
     table, candidates, nominated = cycle.nodes, found.candidates, framework.handle.nominated
-    first = found.answers.first
+    first, last_node_only = found.answers.first, framework.on_one_node(cycle).last_node_only
 
     def ask(row: int) -> Status | None:
         node = table.info(row)
         others = nominated_beside(nominated, pod, node.name)
         if not others:
             return None
-        passes_itself = framework.passes_itself(cycle, int(first[row]))
+        # Of filters that read the node object alone, none turned it down.
+        passes_itself = int(first[row]) > last_node_only
         return filter_beside(framework, cycle, pod, node, others, pods_only=passes_itself)
 
     refused = _kept(framework, cycle, pod).refused(table, nominated, ask)

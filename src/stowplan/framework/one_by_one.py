@@ -1,11 +1,12 @@
 """Plugins that know only one node at a time, asked about many: how a user's first plugin runs.
 
-`Framework` and `framework.kept` call these where a plugin has no `filter_nodes` or `score_nodes`.
+`Framework` and plans call these where a plugin has no `filter_nodes` or `score_nodes`.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, cast
 
 import numpy as np
 
@@ -28,6 +29,9 @@ def filter_one_by_one(
 def filter_passing(cycle: Cycle, pod: PodInfo, plugin: Any, passed: NodeMask) -> Verdict:
     """The same for a plugin that knows many nodes at a time, and is not to look at all of them."""
     rows = passed.nonzero()[0]
+    if len(rows) == cycle.nodes.size:
+        verdict: Verdict = plugin.filter_nodes(cycle, pod, cycle.nodes, slice(0, len(rows)))
+        return verdict
     asked: Verdict = plugin.filter_nodes(cycle, pod, cycle.nodes, rows)
     return _over_all(cycle, rows, asked)
 
@@ -36,7 +40,20 @@ def _over_all(cycle: Cycle, rows: Rows, asked: Verdict) -> Verdict:
     why = np.zeros(cycle.nodes.size, np.uint32)
     final = np.zeros(cycle.nodes.size, np.bool_)
     why[rows], final[rows] = asked.why, asked.unresolvable
-    return Verdict(asked.reasons, why, final)
+    return Verdict(asked.reasons, why, final, all_passed=asked.all_passed)
+
+
+def filter_of_many(plugin: Any) -> Callable[..., Verdict]:
+    """The plugin's `filter_nodes`, or what does the same with its `filter_node`."""
+    if hasattr(plugin, "filter_nodes"):
+        return cast("Callable[..., Verdict]", plugin.filter_nodes)
+    return lambda cycle, pod, nodes, rows: filter_rows(cycle, pod, plugin, rows)
+
+
+def score_of_many(plugin: Any) -> Callable[..., Any]:
+    if hasattr(plugin, "score_nodes"):
+        return cast("Callable[..., Any]", plugin.score_nodes)
+    return lambda cycle, pod, nodes, rows: score_one_by_one(cycle, pod, plugin, rows)
 
 
 def filter_rows(

@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from stowplan.framework.errors import PluginFailed
 from stowplan.framework.plugin import PreFilterResult
-from stowplan.framework.status import Status
+from stowplan.framework.status import Status, Verdict
 
 PreFilterAnswer = PreFilterResult | Status | None
 
@@ -35,7 +35,7 @@ class PreFilterStep:
 
 
 @dataclass(slots=True)
-class Tally:
+class PlanCounts:
     """Which plugins have a say under plans alike, and how often it came to that: for metrics."""
 
     pre_filters: tuple[str, ...]
@@ -51,7 +51,7 @@ class LocalFilter(NamedTuple):
     number: int
     """1 + position among the profile's Filter plugins."""
     name: str
-    plugin: Any
+    ask_many: Callable[..., Verdict]
     ask: Callable[..., Status | None]
     """The form for one node."""
 
@@ -60,7 +60,7 @@ class LocalScore(NamedTuple):
     name: str
     weight: int
     """0 when the scores are normalised first: they are no part of the kept sum."""
-    plugin: Any
+    ask_many: Callable[..., Any]
     ask: Callable[..., int]
 
 
@@ -92,7 +92,7 @@ class Outline:
     cluster_scores: tuple[Any, ...]
     reserve: tuple[Any, ...]
     pre_bind: tuple[Any, ...]
-    tally: Tally
+    tally: PlanCounts
     score_error: PluginFailed | None
     """A node-local PreScore that fails: an error once there are nodes to score, not before."""
     flat: tuple[dict[str, Any], int] | None = None

@@ -17,18 +17,19 @@ from msgspec import Struct
 from stowplan.framework.cycle import Cycle
 from stowplan.framework.errors import PluginFailed, describe, filter_failed
 from stowplan.framework.handle import Handle
+from stowplan.framework.one_by_one import filter_of_many, score_of_many
 from stowplan.framework.plan import (
     LocalFilter,
     LocalPlugins,
     LocalScore,
     Outline,
     Plan,
+    PlanCounts,
     PreFilterAnswer,
     PreFilterStep,
-    Tally,
     normalizes,
 )
-from stowplan.framework.plugin import PluginSet
+from stowplan.framework.plugin import ProfilePlugins
 from stowplan.framework.reads import Reads, is_by_traits, is_node_local, is_node_only, reads_of
 from stowplan.framework.status import SKIP_ALWAYS, Code, Rows, Status
 from stowplan.state.pod_info import KeptPer, PodInfo
@@ -36,7 +37,7 @@ from stowplan.state.pod_info import KeptPer, PodInfo
 _Key = TypeVar("_Key")
 _Item = TypeVar("_Item")
 
-Tallies = dict[tuple[tuple[str, ...], ...], Tally]
+Tallies = dict[tuple[tuple[str, ...], ...], PlanCounts]
 
 _OUTLINES_MAX = 64
 """Outlines remembered: few are needed, but a plugin may say something new of every kind."""
@@ -126,7 +127,7 @@ class Known(Struct, eq=False):
 class Planner:
     def __init__(
         self,
-        plugins: PluginSet,
+        plugins: ProfilePlugins,
         handle: Handle,
         tallies: Tallies,
         by_traits: KeptPer,
@@ -139,7 +140,7 @@ class Planner:
         self._by_traits = by_traits
         self._pre_filter = pre_filter
         self._pre_score = pre_score
-        self._scratch = Cycle(handle)
+        self._scratch = Cycle(handle, handle.nodes)
         self._outlines: dict[
             tuple[_Word, ...], dict[tuple[tuple[_Word, ...], _Skips], Outline]
         ] = {}
@@ -215,8 +216,10 @@ class Planner:
                 except Exception as cause:
                     raise filter_failed(member.name, describe(cause)) from cause
             parts.append(part)
-            is_local = part is not None
-            words.append((self._local if is_local else self._cluster_wide)(member, cycle, pod))
+            if part is None:
+                words.append(_usual(False, False, member.pre_filters, member.scores))
+            else:
+                words.append(self._local(member, cycle, pod))
         return tuple(parts), tuple(words)
 
     def _local(self, member: _Member, cycle: Cycle, pod: PodInfo) -> _Word:
@@ -233,9 +236,6 @@ class Planner:
         if error is None and (answer is None or skips):
             return _usual(True, skips, False, scores)
         return _Word(True, skips, False, scores, answer, error)
-
-    def _cluster_wide(self, member: _Member, cycle: Cycle, pod: PodInfo) -> _Word:
-        return _usual(False, False, member.pre_filters, member.scores)
 
     # -- the outline ------------------------------------------------------------------------
 
@@ -282,7 +282,7 @@ class Planner:
             next((problem for problem in errors if problem is not None), None),
         )
 
-    def _tally(self, skipped: frozenset[str], scores: list[Any]) -> Tally:
+    def _tally(self, skipped: frozenset[str], scores: list[Any]) -> PlanCounts:
         """One for all outlines that leave it to the same plugins; there are few such sets.
 
         Who skips steadily counts as if it were asked, as it is by kube-scheduler.
@@ -296,11 +296,11 @@ class Planner:
         pre_scores = tuple(name for name in names if name in pre_scoring)
         key = (pre_filters, filters, names)
         if key not in self._tallies:
-            self._tallies[key] = Tally(pre_filters, filters, pre_scores, names)
+            self._tallies[key] = PlanCounts(pre_filters, filters, pre_scores, names)
         return self._tallies[key]
 
 
-def _members(plugins: PluginSet) -> tuple[_Member, ...]:
+def _members(plugins: ProfilePlugins) -> tuple[_Member, ...]:
     everyone = {_name(p): p for p in (*plugins.pre_filter, *plugins.filter, *plugins.score)}
     of_nodes, scoring = {*_names(plugins.filter), *_names(plugins.score)}, _names(plugins.score)
     pre_filtering = _names(plugins.pre_filter)
@@ -328,7 +328,7 @@ def _layer(
 ) -> LocalPlugins:
     return LocalPlugins(
         tuple(
-            LocalFilter(number, plugin.name, plugin, plugin.filter_node)
+            LocalFilter(number, plugin.name, filter_of_many(plugin), plugin.filter_node)
             for number, plugin in filters
             if is_node_only(plugin) == node_only
         ),
@@ -336,7 +336,7 @@ def _layer(
             LocalScore(
                 plugin.name,
                 0 if normalizes(plugin) else weights[plugin.name],
-                plugin,
+                score_of_many(plugin),
                 plugin.score_node,
             )
             for plugin in scores

@@ -11,7 +11,7 @@ pod; what these allow is kept.  `check_plugin` refuses a class that says somethi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Hashable, Sequence
+from collections.abc import Generator, Hashable, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
@@ -27,10 +27,7 @@ from stowplan.state.pod_info import PodInfo
 
 if TYPE_CHECKING:
     from stowplan.framework.cycle import Cycle
-    from stowplan.framework.handle import Handle
-
-PluginFactory = Callable[[Any, "Handle"], Any]
-"""(args, handle) -> plugin.  `args` is the decoded args struct, or a dict for a user's plugin."""
+    from stowplan.framework.groups import GroupCycle, PlacedGroup, Placement
 
 
 class Plugin(Protocol):
@@ -46,7 +43,9 @@ class PreFilterResult:
 
 @runtime_checkable
 class PreEnqueue(Protocol):
-    def pre_enqueue(self, pod: PodInfo) -> Status | None: ...
+    def pre_enqueue(self, pod: PodInfo) -> Status | None:
+        """With a class attribute `gates_groups = True`, an objection to one pod of a group holds
+        all of them back."""
 
 
 class BulkPreEnqueue(Protocol):
@@ -188,7 +187,7 @@ class PreBind(Protocol):
 
 
 @runtime_checkable
-class Bind(Protocol):
+class BindPlugin(Protocol):
     def bind(self, cycle: Cycle, pod: PodInfo, node: str) -> Any:
         """An effect that binds the pod, or SKIP to leave it to the next Bind plugin."""
 
@@ -196,6 +195,34 @@ class Bind(Protocol):
 @runtime_checkable
 class PostBind(Protocol):
     def post_bind(self, cycle: Cycle, pod: PodInfo, node: str) -> None: ...
+
+
+@runtime_checkable
+class PlacementGenerate(Protocol):
+    def generate_placements(self, cycle: GroupCycle) -> Sequence[Placement] | Status:
+        """The sets of nodes that a group may be placed on, one of which is chosen.  At most one
+        plugin of a profile; without one, a group may be placed on all nodes."""
+
+
+@runtime_checkable
+class PlacementScore(Protocol):
+    def score_placement(self, cycle: GroupCycle, placement: PlacedGroup) -> int:
+        """How good it is to place the group so; the highest sum wins."""
+
+
+class PlacementBounds(Protocol):
+    """What saves trying placements that cannot be chosen; without these, all are tried."""
+
+    def most_for_placement(self, cycle: GroupCycle, placement: Placement) -> int:
+        """The most that `score_placement`, normalised, can give: all members find a node there."""
+
+    def most_members(self, cycle: GroupCycle, placement: Placement) -> int:
+        """Of a Filter: how many of the members it lets pass there, at most."""
+
+
+class NormalizePlacementScores(Protocol):
+    def normalize_placement_scores(self, cycle: GroupCycle, scores: list[int]) -> list[int]:
+        """Bring the scores of all placements that are possible into 0..100."""
 
 
 @runtime_checkable
@@ -214,8 +241,10 @@ POINTS: dict[str, tuple[type, ...]] = {
     "reserve": (Reserve,),
     "permit": (Permit,),
     "preBind": (PreBind,),
-    "bind": (Bind,),
+    "bind": (BindPlugin,),
     "postBind": (PostBind,),
+    "placementGenerate": (PlacementGenerate,),
+    "placementScore": (PlacementScore,),
 }
 """Extension point as the configuration names it -> the protocols that make a plugin one of them."""
 
@@ -225,10 +254,11 @@ _CONTRACT = frozenset(
     for protocol in (
         *(protocol for protocols in POINTS.values() for protocol in protocols),
         *(BulkPreEnqueue, PreFilterExtensions, NormalizeScore, Signed, EnqueueExtensions),
+        *(NormalizePlacementScores, PlacementBounds),
     )
     for name in vars(protocol)
     if not name.startswith("_")
-) | {"name", "reads", "only_passing"}
+) | {"name", "reads", "only_passing", "gates_groups"}
 
 _OLD = {
     "node_only": "reads = Reads.NODE",
@@ -291,7 +321,7 @@ def _has_methods(plugin: type, protocol: type) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class PluginSet:
+class ProfilePlugins:
     """A profile's plugins per extension point, in the order they run."""
 
     queue_sort: QueueSort
@@ -304,8 +334,11 @@ class PluginSet:
     reserve: tuple[Reserve, ...] = ()
     permit: tuple[Permit, ...] = ()
     pre_bind: tuple[PreBind, ...] = ()
-    bind: tuple[Bind, ...] = ()
+    bind: tuple[BindPlugin, ...] = ()
     post_bind: tuple[PostBind, ...] = ()
+    placement_generate: tuple[PlacementGenerate, ...] = ()
+    placement_score: tuple[PlacementScore, ...] = ()
     weights: dict[str, int] = field(default_factory=dict)
+    placement_weights: dict[str, int] = field(default_factory=dict)
     instances: dict[str, Any] = field(default_factory=dict)
     """Every plugin of the profile by name, whatever points it is at."""

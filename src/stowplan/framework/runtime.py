@@ -32,7 +32,7 @@ from stowplan.framework.one_by_one import (
 )
 from stowplan.framework.plan import Outline, Plan
 from stowplan.framework.planning import Planner, Tallies
-from stowplan.framework.plugin import PluginSet, PreFilterExtensions, PreFilterResult
+from stowplan.framework.plugin import PreFilterExtensions, PreFilterResult, ProfilePlugins
 from stowplan.framework.status import (
     MAX_NODE_SCORE,
     SKIP_ALWAYS,
@@ -43,7 +43,7 @@ from stowplan.framework.status import (
     Status,
     Verdict,
 )
-from stowplan.framework.timing import BUFFER_MAX, ERROR, SUCCESS, NoRecorder, Recorder
+from stowplan.framework.timing import ERROR, SUCCESS, NoRecorder, Recorder
 from stowplan.state.node_info import NodeInfo
 from stowplan.state.node_table import NodeTable
 from stowplan.state.pod_info import KeptPer, PodInfo
@@ -54,7 +54,7 @@ Named = tuple[tuple[str, Any], ...]
 """(plugin's name, plugin), in order."""
 
 
-class _Left(NamedTuple):
+class OnOneNode(NamedTuple):
     """Who has a say about single nodes in cycles that skip the same plugins."""
 
     filters: Named
@@ -70,16 +70,17 @@ class Framework:
     def __init__(
         self,
         profile: str,
-        plugins: PluginSet,
+        plugins: ProfilePlugins,
         handle: Handle,
         *,
-        percentage_of_nodes_to_score: int | None = None,
+        percentage_of_nodes_to_score: int = 0,
         recorder: Recorder | None = None,
     ) -> None:
         self.profile = profile
         self.plugins = plugins
         self.handle = handle
         self.percentage_of_nodes_to_score = percentage_of_nodes_to_score
+        """0: look at every node."""
         self.recorder: Recorder = recorder or NoRecorder()
         self._now = self.recorder.now
         self._pre_filter_s, self._filter_s, self._pre_score_s, self._score_s = (
@@ -131,25 +132,6 @@ class Framework:
             kept[key] = plan
         return plan
 
-    def _begin(self, cycle: Cycle, pod: PodInfo) -> Outline:
-        """Hand the cycle what is known of pods like this one."""
-        handle, table = self.handle, cycle.nodes
-        kept = cycle.kept = handle.kept[pod.kind.ref]
-        # Grows with all that a plugin which skips steadily may read.  To be timed, all are asked.
-        context, cycle.sampled = -1, self.recorder.sampled
-        if not cycle.sampled:
-            context = table.node_version + table.pods.terms_version + handle.objects.change_count
-        cycle.context = context
-        plan: Plan | None = kept.get(_SHORT)
-        if plan is None or plan.context != context:
-            plan = self._plan_of(pod, kept, context)
-        cycle.plan = plan
-        if plan.data:
-            cycle.data.update(plan.data)
-        outline = plan.outline
-        cycle.skip_filter = outline.skipped
-        return outline
-
     def _note_skip(
         self, cycle: Cycle, pod: PodInfo, name: str, answer: Status, *, to_score: bool
     ) -> None:
@@ -180,12 +162,30 @@ class Framework:
     # -- PreFilter --------------------------------------------------------------------------
 
     def pre_filter(self, cycle: Cycle, pod: PodInfo) -> PreFilterVerdict:
-        """Run every PreFilter that matters; say whether to go on, and with which nodes."""
-        try:
-            outline = self._begin(cycle, pod)
-        except PluginFailed:
-            self._point("PreFilter", ERROR, self._now())
-            raise
+        """Run every PreFilter that matters; say whether to go on, and with which nodes.
+
+        From here on the cycle has what is known of pods like this one.
+        """
+        handle, table = self.handle, cycle.nodes
+        kept = cycle.kept = handle.kept[pod.kind.ref]
+        if self.recorder.sampled:
+            context, cycle.sampled = -1, True  # To be timed, all are asked.
+        else:
+            # Grows with all that a plugin which skips steadily may read.
+            context = table.node_version + table.pods.terms_version + handle.objects.change_count
+            cycle.context = context
+        plan: Plan | None = kept.get(_SHORT)
+        if plan is None or plan.context != context:
+            try:
+                plan = self._plan_of(pod, kept, context)
+            except PluginFailed:
+                self._point("PreFilter", ERROR, self._now())
+                raise
+        cycle.plan = plan
+        if plan.data:
+            cycle.data.update(plan.data)
+        outline = plan.outline
+        cycle.skip_filter = outline.skipped
         outline.tally.pre_filtered += 1
         if not outline.steps:
             self._pre_filter_s.append(0.0)
@@ -240,8 +240,7 @@ class Framework:
     def _one_pre_filter(
         self, cycle: Cycle, pod: PodInfo, plugin: Any
     ) -> PreFilterResult | Status | None:
-        recorder = self.recorder
-        started = recorder.now() if cycle.sampled else 0.0
+        started_s = self._now() if cycle.sampled else 0.0
         try:
             answer: PreFilterResult | Status | None = plugin.pre_filter(cycle, pod)
         except PluginFailed:
@@ -250,7 +249,7 @@ class Framework:
             raise point_failed(plugin.name, "PreFilter", describe(cause)) from cause
         if cycle.sampled:
             code = answer.code if isinstance(answer, Status) else Code.SUCCESS
-            recorder.plugin(plugin.name, "PreFilter", code.label, recorder.now() - started)
+            self.recorder.plugin(plugin.name, "PreFilter", code.label, self._now() - started_s)
         return answer
 
     # -- Filter, all nodes ------------------------------------------------------------------
@@ -282,8 +281,6 @@ class Framework:
             self._point("Filter", ERROR, started_s)
             raise
         self._filter_s.append(self._now() - started_s)
-        if len(self._filter_s) >= BUFFER_MAX:
-            self.recorder.catch_up()
         return found
 
     def _filter_all(self, cycle: Cycle, pod: PodInfo, plugin: Any, found: Feasible) -> Verdict:
@@ -329,39 +326,21 @@ class Framework:
 
     # -- Filter, one node -------------------------------------------------------------------
 
-    def _left_of(self, cycle: Cycle) -> _Left:
+    def on_one_node(self, cycle: Cycle) -> OnOneNode:
         """Whom a cycle does not skip; few sets are skipped."""
         outline: Outline = cycle.plan.outline
         skipped = cycle.skip_filter
-        left: _Left | None = outline.on_one_node.get(skipped)
+        left: OnOneNode | None = outline.on_one_node.get(skipped)
         if left is None:
             filters = tuple(entry for entry in self._filters if entry[0] not in skipped)
             node_only = {each.name: each.number for each in outline.node_only.filters}
-            left = outline.on_one_node[skipped] = _Left(
+            left = outline.on_one_node[skipped] = OnOneNode(
                 filters,
                 tuple(entry for entry in filters if entry[0] not in node_only),
                 max(node_only.values(), default=0),
                 tuple(entry for entry in self._extensions if entry[0] not in skipped),
             )
         return left
-
-    def reservers(self, cycle: Cycle) -> tuple[Any, ...]:
-        """The Reserve plugins that the pod may concern."""
-        outline: Outline = cycle.plan.outline
-        return outline.reserve
-
-    def pre_binders(self, cycle: Cycle) -> tuple[Any, ...]:
-        outline: Outline = cycle.plan.outline
-        return outline.pre_bind
-
-    def has_extensions(self, cycle: Cycle) -> bool:
-        """Whether `add_pod` and `remove_pod` have anybody to tell."""
-        return bool(self._left_of(cycle).extensions)
-
-    def passes_itself(self, cycle: Cycle, first: int) -> bool:
-        """Whether a node passes all filters that read its object alone, going by which was the
-        first to turn it down (by its number; 0: unknown)."""
-        return first > self._left_of(cycle).last_node_only
 
     def filter_one(
         self, cycle: Cycle, pod: PodInfo, node: NodeInfo, *, pods_only: bool = False
@@ -370,7 +349,9 @@ class Framework:
 
         `pods_only` leaves out those that read the node object alone.
         """
-        left = self._left_of(cycle)
+        left: OnOneNode = cycle.plan.outline.on_one_node.get(cycle.skip_filter) or self.on_one_node(
+            cycle
+        )
         for name, plugin in left.pod_filters if pods_only else left.filters:
             try:
                 status: Status | None = plugin.filter_node(cycle, pod, node)
@@ -395,14 +376,14 @@ class Framework:
 
     def add_pod(self, cycle: Cycle, pod: PodInfo, added: PodInfo, node: NodeInfo) -> None:
         """Tell PreFilter plugins that a pod is (supposed to be) on the node now."""
-        for name, plugin in self._left_of(cycle).extensions:
+        for name, plugin in self.on_one_node(cycle).extensions:
             try:
                 plugin.add_pod(cycle, pod, added, node)
             except Exception as cause:
                 raise extension_failed(name, "AddPod", describe(cause)) from cause
 
     def remove_pod(self, cycle: Cycle, pod: PodInfo, removed: PodInfo, node: NodeInfo) -> None:
-        for name, plugin in self._left_of(cycle).extensions:
+        for name, plugin in self.on_one_node(cycle).extensions:
             try:
                 plugin.remove_pod(cycle, pod, removed, node)
             except Exception as cause:
@@ -465,15 +446,14 @@ class Framework:
         plugin = self._pre_score.get(name)
         if plugin is None:
             return None
-        recorder = self.recorder
-        started_s = recorder.now() if cycle.sampled else 0.0
+        started_s = self._now() if cycle.sampled else 0.0
         try:
             status = plugin.pre_score(cycle, pod, rows)
         except Exception as cause:
             raise point_failed(name, "PreScore", describe(cause)) from cause
         if cycle.sampled:
             label = SUCCESS if status is None else status.code.label
-            recorder.plugin(name, "PreScore", label, recorder.now() - started_s)
+            self.recorder.plugin(name, "PreScore", label, self._now() - started_s)
         if status is not None and status.code != Code.SKIP:
             raise point_failed(name, "PreScore", status.message)
         return status

@@ -86,7 +86,8 @@ SKIP = Status(Code.SKIP)
 
 SKIP_STEADILY = Status(Code.SKIP, ("steadily",))
 """Nor about pods like it, whatever their size, until a node object changes, or an object of
-`handle.objects`, or the affinity terms of running pods: till then the plugin is not asked."""
+`handle.objects` other than a ResourceClaim, or the affinity terms of running pods: till then the
+plugin is not asked."""
 
 SKIP_ALWAYS = Status(Code.SKIP, ("always",))
 """Nor about pods like it, whatever becomes of the cluster.  From PreFilter: the plugin is not asked

@@ -50,6 +50,9 @@ class _StandIn:
         value = getattr(self._of, name)
         return self._inside[name](value) if name in self._inside else value
 
+    def __bool__(self) -> bool:
+        return bool(self._of)
+
     def __len__(self) -> int:
         return len(self._of)  # type: ignore[arg-type]
 
@@ -131,7 +134,7 @@ class Watch:
         return _StandIn(replace(handle), forbidden, inside)
 
     def cycle(self, handle: Any) -> Any:
-        cycle = Cycle(handle)
+        cycle = Cycle(handle, handle.nodes)
         inside = {"nodes": self.table, "handle": lambda _: handle}
         return _StandIn(cycle, {}, inside) if isinstance(cycle.nodes, NodeTable) else cycle
 

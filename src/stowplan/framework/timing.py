@@ -27,8 +27,6 @@ class Times(Protocol):
 
     def append(self, seconds: float, /) -> None: ...
 
-    def __len__(self) -> int: ...
-
 
 class Recorder(Protocol):
     @property
@@ -45,10 +43,8 @@ class Recorder(Protocol):
     def successes(self, point: str, profile: str) -> Times:
         """For points on every pod's way: appending to it is `point` with "Success".
 
-        Whoever appends calls `catch_up` once there are `BUFFER_MAX` of them.
+        Whoever listens calls `catch_up` once there are `BUFFER_MAX` of them.
         """
-
-    def catch_up(self) -> None: ...
 
 
 class NoRecorder:
@@ -66,15 +62,12 @@ class NoRecorder:
     def successes(self, point: str, profile: str) -> Times:
         return deque(maxlen=0)
 
-    def catch_up(self) -> None:
-        return None
-
 
 class Listener(Protocol):
     """A recorder that is told of many durations at once, through `Recorders`."""
 
     catch_up: Callable[[], None]
-    """To be called before reading: hands over what was not told yet."""
+    """To be called before reading, and every `BUFFER_MAX` pods: hands over what was not told."""
 
     @property
     def sampled(self) -> bool: ...

@@ -37,7 +37,11 @@ class Update(Struct, frozen=True):
 
 
 class Patch(Struct, frozen=True, gc=False):
-    """`patch_type` is `merge`, `strategic` or `json`."""
+    """`patch_type` is `merge`, `strategic`, `json` or `append`.
+
+    The last is none that API servers know: lists get more at their end, and all else stays as it
+    is stored, to the byte, which their patches do not warrant.  It is for claims of devices.
+    """
 
     kind: Kind
     namespace: str
@@ -63,6 +67,8 @@ class Bind(Struct, frozen=True, gc=False):
     name: str
     uid: str
     node: str
+    annotations: dict[str, str] | None = None
+    """Written on the pod in the same breath: what a plugin wants known of its choice."""
 
 
 Request = Get | Create | Update | Patch | Delete | Bind

@@ -18,6 +18,7 @@ from stowplan.objects.devices import (
 )
 from stowplan.objects.node import Node
 from stowplan.objects.pod import Pod
+from stowplan.objects.pod_groups import V1ALPHA2, V1BETA1, GroupWorkload, PodGroup
 from stowplan.objects.storage import (
     CSIDriver,
     CSINode,
@@ -60,9 +61,12 @@ class Kind:
         return self.name
 
 
-def _kind(api_version: str, struct: type[KubeObject], plural: str, *, namespaced: bool) -> Kind:
+def _kind(
+    api_version: str, struct: type[KubeObject], plural: str, *, namespaced: bool, name: str = ""
+) -> Kind:
+    """`name`: of a kind that is called differently here."""
     group, _, version = api_version.rpartition("/")
-    return Kind(group, version, struct.__name__, plural, namespaced, struct)
+    return Kind(group, version, name or struct.__name__, plural, namespaced, struct)
 
 
 POD = _kind("v1", Pod, "pods", namespaced=True)
@@ -104,6 +108,14 @@ RESOURCE_SLICE = _kind("resource.k8s.io/v1", ResourceSlice, "resourceslices", na
 LEASE = _kind("coordination.k8s.io/v1", Lease, "leases", namespaced=True)
 EVENT = _kind("events.k8s.io/v1", Event, "events", namespaced=True)
 
+POD_GROUP = _kind(V1ALPHA2, PodGroup, "podgroups", namespaced=True)
+WORKLOAD = _kind(V1ALPHA2, GroupWorkload, "workloads", namespaced=True, name="Workload")
+POD_GROUP_BETA = _kind(V1BETA1, PodGroup, "podgroups", namespaced=True)
+WORKLOAD_BETA = _kind(V1BETA1, GroupWorkload, "workloads", namespaced=True, name="Workload")
+
+GROUP_KINDS: tuple[Kind, ...] = (POD_GROUP_BETA, WORKLOAD_BETA, POD_GROUP, WORKLOAD)
+"""Served by few API servers, and only where GenericWorkload is on: in one of two versions."""
+
 KINDS: tuple[Kind, ...] = (
     POD,
     NODE,
@@ -133,5 +145,9 @@ KINDS: tuple[Kind, ...] = (
     EVENT,
 )
 
-KIND_BY_STRUCT: dict[type[KubeObject], Kind] = {kind.struct: kind for kind in KINDS}
-KIND_BY_NAME: dict[tuple[str, str], Kind] = {(kind.api_version, kind.name): kind for kind in KINDS}
+KIND_BY_STRUCT: dict[type[KubeObject], Kind] = {
+    kind.struct: kind for kind in (*KINDS, *GROUP_KINDS)
+}
+KIND_BY_NAME: dict[tuple[str, str], Kind] = {
+    (kind.api_version, kind.name): kind for kind in (*KINDS, *GROUP_KINDS)
+}

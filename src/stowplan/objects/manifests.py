@@ -20,7 +20,7 @@ from stowplan.objects.base import KubeObject, Struct
 from stowplan.objects.checks import first_problem, join_path
 from stowplan.objects.codec import convert
 from stowplan.objects.device_versions import as_v1
-from stowplan.objects.kinds import KIND_BY_NAME, KINDS, Kind
+from stowplan.objects.kinds import KIND_BY_NAME, Kind
 from stowplan.objects.yaml_reader import read_yaml_documents
 
 _StructT = TypeVar("_StructT", bound=Struct)
@@ -170,7 +170,7 @@ def _kind_of(data: dict[str, Any], where: str) -> Kind | None:
     if kind is not None:
         return kind
     group = api_version.rpartition("/")[0]
-    for known in KINDS:
+    for known in reversed(KIND_BY_NAME.values()):
         if known.name == name and known.group == group:
             # Ignoring it would be deciding on half a cluster.
             raise InputError(

@@ -202,6 +202,12 @@ class PodResourceClaim(Struct, frozen=True):
     resource_claim_template_name: str | None = None
 
 
+class PodSchedulingGroup(Struct, frozen=True):
+    """The pods that a pod is scheduled with: `objects.pod_groups`."""
+
+    pod_group_name: str = ""
+
+
 class PodSpec(Struct, frozen=True):
     containers: list[Container] | None = None
     init_containers: list[Container] | None = None
@@ -212,6 +218,7 @@ class PodSpec(Struct, frozen=True):
     tolerations: list[Toleration] | None = None
     topology_spread_constraints: list[TopologySpreadConstraint] | None = None
     scheduling_gates: list[PodSchedulingGate] | None = None
+    scheduling_group: PodSchedulingGroup | None = None
     scheduler_name: str = ""
     priority: int | None = None
     priority_class_name: str = ""

@@ -100,17 +100,14 @@ class Selector:
         self.requirements = chosen
         self.is_nothing = nothing
         # Most selectors are a few `key=value`: compare those without looking into a set.
-        self._equal = tuple(
-            (requirement.key, value)
-            for requirement in self.requirements
-            if requirement.operator == IN and len(requirement.values) == 1
-            for value in requirement.values
-        )
-        self._other = tuple(
-            requirement
-            for requirement in self.requirements
-            if requirement.operator != IN or len(requirement.values) != 1
-        )
+        equal, other = [], []
+        for requirement in chosen:
+            if requirement.operator == IN and len(requirement.values) == 1:
+                (value,) = requirement.values
+                equal.append((requirement.key, value))
+            else:
+                other.append(requirement)
+        self._equal, self._other = tuple(equal), tuple(other)
         self._hash = hash((self.requirements, nothing))
 
     def matches(self, labels: Mapping[str, str]) -> bool:
@@ -167,7 +164,9 @@ def make_requirement(key: str, operator: str, values: Iterable[str] = ()) -> Req
     chosen = tuple(values)
     if problem := label_key_problem(key):
         raise SelectorError(f"label key {key!r} is not valid: {problem}")
-    number = _check_values(operator, chosen)
+    # Nearly all of them are of these two, with values.
+    is_usual = bool(chosen) and operator in (IN, NOT_IN)
+    number = None if is_usual else _check_values(operator, chosen)
     for value in chosen:
         if problem := label_value_problem(value):
             raise SelectorError(f"label value {value!r} of key {key!r} is not valid: {problem}")

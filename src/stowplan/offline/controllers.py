@@ -231,7 +231,11 @@ class _Controllers:
                 claim.metadata,
                 name=f"{pod.name}-{volume.name}",
                 namespace=pod.namespace,
-                owner_references=[OwnerReference(kind="Pod", uid=pod.uid, controller=True)],
+                owner_references=[
+                    OwnerReference(
+                        api_version="v1", kind="Pod", name=pod.name, uid=pod.uid, controller=True
+                    )
+                ],
             )
             claim = replace(
                 claim, api_version="v1", kind="PersistentVolumeClaim", metadata=metadata

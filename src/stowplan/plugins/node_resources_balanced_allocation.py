@@ -19,7 +19,7 @@ from stowplan.framework.handle import Handle
 from stowplan.framework.reads import Reads
 from stowplan.framework.status import MAX_NODE_SCORE, SKIP, NodeMask, Rows, ShortScores, Status
 from stowplan.objects.resources import CPU, EPHEMERAL_STORAGE, MEMORY, is_scalar
-from stowplan.plugins._shared.room import Floats, Room, Rooms
+from stowplan.plugins._shared.resource_columns import Floats, ResourceColumns, ResourceTable
 from stowplan.plugins._shared.rows import row_count
 from stowplan.state.node_info import NodeInfo
 from stowplan.state.node_table import NodeTable
@@ -63,7 +63,7 @@ class NodeResourcesBalancedAllocation:
         names = given or (CPU, MEMORY)
         self._resources = tuple(name for name in names if name in _NATIVE or is_scalar(name))
         self._kept = handle.kept
-        self._rooms = handle.shared(Rooms)
+        self._resource_table = handle.shared(ResourceTable)
         self._before: dict[tuple[str, ...], _Before] = {}
 
     def signature(self, pod: PodInfo) -> Hashable:
@@ -84,9 +84,9 @@ class NodeResourcesBalancedAllocation:
         before = self._before.get(ask.names)
         if before is None:
             before = self._before[ask.names] = _Before(ask.names)
-        self._rooms.catch_up()
-        scores = _balance_many(self._rooms, nodes, ask.wanted, rows)
-        scores += before.up_to_date(self._rooms, nodes)[rows]
+        self._resource_table.catch_up()
+        scores = _balance_many(self._resource_table, nodes, ask.wanted, rows)
+        scores += before.up_to_date(self._resource_table, nodes)[rows]
         scores >>= 1
         return scores
 
@@ -120,12 +120,12 @@ class _Before:
         self._column_at = self._column.data
         self._follower = RowFollower()
 
-    def up_to_date(self, rooms: Rooms, nodes: NodeTable) -> ShortScores:
+    def up_to_date(self, resource_table: ResourceTable, nodes: NodeTable) -> ShortScores:
         changed = self._follower.changed(nodes, at_most=FEW)
         if changed is None:
             every = slice(0, nodes.size)
             nothing = tuple((name, 0) for name in self._names)
-            self._column = _SHIFT - _balance_many(rooms, nodes, nothing, every)
+            self._column = _SHIFT - _balance_many(resource_table, nodes, nothing, every)
             self._column_at = self._column.data
         for row in changed or ():
             info = nodes.infos[row]
@@ -194,14 +194,14 @@ def _deviation(shares: list[float]) -> float:
 
 
 def _balance_many(
-    rooms: Rooms, nodes: NodeTable, wanted: Wanted, rows: Rows | slice
+    resource_table: ResourceTable, nodes: NodeTable, wanted: Wanted, rows: Rows | slice
 ) -> ShortScores:
     """How balanced many nodes are with `wanted` on top."""
     if len(wanted) < 2:
         return np.full(row_count(nodes, rows), MAX_NODE_SCORE, np.int32)
-    parts = [(rooms.of(name).at(rows), amount) for name, amount in wanted]
-    shares = [_shares(room, amount) for room, amount in parts]
-    present = [room.present for room, _ in parts]
+    parts = [(resource_table.of(name).at(rows), amount) for name, amount in wanted]
+    shares = [_shares(columns, amount) for columns, amount in parts]
+    present = [columns.present for columns, _ in parts]
     if len(shares) == 2 and present[0] is None and present[1] is None:
         # Half the difference; halving is exact, so it is left to the last factor.
         difference = np.subtract(shares[0], shares[1], out=shares[0])
@@ -214,10 +214,10 @@ def _balance_many(
     return rated.astype(np.int32)
 
 
-def _shares(room: Room, amount: int) -> Floats:
-    shares: Floats = room.used + float(amount)
-    shares /= room.capacity
-    return np.minimum(shares, 1.0, out=shares) if amount > room.least_free else shares
+def _shares(columns: ResourceColumns, amount: int) -> Floats:
+    shares: Floats = columns.used + float(amount)
+    shares /= columns.capacity
+    return np.minimum(shares, 1.0, out=shares) if amount > columns.least_free else shares
 
 
 def _deviations(shares: list[Floats], present: list[NodeMask | None]) -> Floats:

@@ -8,6 +8,7 @@ per kind of pod.  Mirrors kube-scheduler's `noderesources/fit.go` and `resource_
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Protocol
@@ -17,6 +18,7 @@ import numpy as np
 from stowplan.errors import ConfigError
 from stowplan.framework.cycle import Cycle
 from stowplan.framework.events import Action, EventRegistration, Hint, Resource, on
+from stowplan.framework.groups import GroupCycle, PlacedGroup, Placement
 from stowplan.framework.handle import Handle
 from stowplan.framework.reads import Reads
 from stowplan.framework.status import Code, Rows, Scores, Status, Verdict
@@ -34,7 +36,7 @@ from stowplan.objects.resources import (
     pod_requests,
 )
 from stowplan.plugins._shared.device_classes import IMPLICIT_PREFIX, ResourceClasses, may_be_devices
-from stowplan.plugins._shared.room import Rooms
+from stowplan.plugins._shared.resource_columns import ResourceTable
 from stowplan.plugins._shared.rows import all_passed, row_count
 from stowplan.plugins._shared.scoring_strategies import (
     LeastAllocated,
@@ -52,6 +54,7 @@ TOO_MANY_PODS = "Too many pods"
 _WITH_DEVICES = "NodeResourcesFit/devices"
 """The key in `handle.kept` where device classes have a say."""
 
+_PACKED = MostAllocated()
 _NATIVE = (CPU, MEMORY, EPHEMERAL_STORAGE)
 _ONE_POD = (PODS, 1, 1)
 """Checked first for every pod: (resource, amount, bit)."""
@@ -147,13 +150,13 @@ class NodeResourcesFit:
         self._strategy = _strategy(strategy)
         self._resources = _resources(strategy)
         self._kept = handle.kept
-        self._rooms = handle.shared(Rooms)
+        self._resource_table = handle.shared(ResourceTable)
         self._resources_as_devices = handle.derived(ResourceClasses)
 
     def signature(self, pod: PodInfo) -> Hashable:
-        """None where device classes have a say: they come and go."""
+        """Which of it can be had as devices holds until a class changes: then all is dropped."""
         ask = self._ask(pod)
-        return None if ask.classes_version is not None else ask.signature
+        return (ask.signature, ask.devices) if ask.devices else ask.signature
 
     def pre_filter(self, cycle: Cycle, pod: PodInfo) -> None:
         """Nothing to do: what the pod asks for is worked out where it is first needed."""
@@ -176,24 +179,24 @@ class NodeResourcesFit:
         self, cycle: Cycle, pod: PodInfo, nodes: NodeTable, rows: Rows | slice
     ) -> Verdict:
         ask: _Ask = cycle.kept.get(self.name) or self._ask(pod)
-        of = self._rooms.of
-        self._rooms.catch_up()
+        of = self._resource_table.of
+        self._resource_table.catch_up()
         tight = [
-            (name, room, amount, bit)
+            (name, columns, amount, bit)
             for name, amount, bit in (_ONE_POD, *ask.checked)
-            if amount > (room := of(name)).least_free
+            if amount > (columns := of(name)).least_free
         ]
         if not tight:
             return all_passed(ask.reasons, nodes, rows)
         count = row_count(nodes, rows)
         why, final = np.zeros(count, np.uint32), np.zeros(count, np.bool_)
-        for name, room, amount, bit in tight:
-            short = room.free[rows] < amount
+        for name, columns, amount, bit in tight:
+            short = columns.free[rows] < amount
             if name in ask.devices:
                 short &= nodes.allocatable(name)[rows] > 0
             if short.any():
                 why |= short * np.uint32(bit)
-                if amount > room.least_capacity and name != PODS:
+                if amount > columns.least_capacity and name != PODS:
                     final |= nodes.allocatable(name)[rows] < amount
         return Verdict(ask.reasons, why, final)
 
@@ -225,10 +228,49 @@ class NodeResourcesFit:
         self, cycle: Cycle, pod: PodInfo, nodes: NodeTable, rows: Rows | slice
     ) -> Scores:
         ask: _Ask = cycle.kept.get(self.name) or self._ask(pod)
-        of = self._rooms.by_score
-        self._rooms.catch_up()
+        of = self._resource_table.by_score
+        self._resource_table.catch_up()
         parts = [(weight, amount, of(name).at(rows)) for name, amount, weight in ask.scored]
         return weigh_many(self._strategy, parts, row_count(nodes, rows))
+
+    def score_placement(self, cycle: GroupCycle, placement: PlacedGroup) -> int:
+        placed = [pod for pod in cycle.members if pod.uid in placement.nodes]
+        return self._fullness(cycle.nodes, placement.placement.rows, placed)
+
+    def most_for_placement(self, cycle: GroupCycle, placement: Placement) -> int:
+        return self._fullness(cycle.nodes, placement.rows, cycle.members)
+
+    def _fullness(self, nodes: NodeTable, rows: Rows, pods: Sequence[PodInfo]) -> int:
+        """How full these nodes would be with these pods on them, whatever the strategy is."""
+        total = weights = 0
+        kinds = Counter(pod.kind for pod in pods)
+        for name, weight in self._resources:
+            amount = sum(kind.fit_score_requests.get(name, 0) * n for kind, n in kinds.items())
+            capacity = int(nodes.allocatable(name)[rows].sum())
+            if not capacity or not (amount or name in _NATIVE):
+                continue
+            used = nodes.requested(name)
+            if name == CPU:
+                used = nodes.nonzero_milli_cpu
+            elif name == MEMORY:
+                used = nodes.nonzero_memory
+            total += weight * _PACKED.rate(int(used[rows].sum()) + amount, capacity)
+            weights += weight
+        return total // weights if weights else 0
+
+    def most_members(self, cycle: GroupCycle, placement: Placement) -> int:
+        """For how many of these members, if they are all alike, there is room."""
+        first, *others = cycle.members
+        ask = self._ask(first)
+        if ask.devices or any(pod.kind is not first.kind for pod in others):
+            return len(cycle.members)
+        nodes, rows = cycle.nodes, placement.rows
+        room = nodes.allocatable(PODS)[rows] - nodes.pod_count[rows]
+        for name, amount, _ in ask.checked:
+            if amount:
+                free = nodes.allocatable(name)[rows] - nodes.requested(name)[rows]
+                room = np.minimum(room, free // amount)
+        return min(int(np.maximum(room, 0).sum()), len(cycle.members))
 
     def events_to_register(self) -> Sequence[EventRegistration]:
         freed = Action.DELETE | Action.UPDATE_POD_SCALE_DOWN
@@ -262,7 +304,7 @@ class NodeResourcesFit:
         ask: _Ask | None = kept.get(self.name)
         if ask is None:
             checked = self._checked(pod.kind.requests)
-            if any(map(may_be_devices, checked)):
+            if checked.keys() - _NATIVE and any(map(may_be_devices, checked)):
                 return self._ask_for_devices(pod.kind, kept, checked)
             ask = kept[self.name] = _Ask(checked, self._scored(pod.kind))
         return ask

@@ -3,35 +3,23 @@
 `SchedulingQueue` is the whole of it; start reading there.  `core` drives it.
 """
 
+from __future__ import annotations
+
 from stowplan.queue.active import Debt, namespace_of
-from stowplan.queue.hints import (
-    EXTENDER,
-    HintMap,
-    PluginHint,
-    ProfileQueueing,
-    Worth,
-    build_hint_map,
-)
-from stowplan.queue.metrics import HINT_BUCKETS_S, Histogram, QueueMetrics
-from stowplan.queue.nominator import Nominator
+from stowplan.queue.grouped_queue import GroupedQueue
+from stowplan.queue.hints import EXTENDER, ProfileQueueing, build_hint_map
 from stowplan.queue.pod_changes import pod_update_events
-from stowplan.queue.queued_pod import QueuedPod
-from stowplan.queue.scheduling_queue import Place, SchedulingQueue
+from stowplan.queue.queued_pod import QueuedGroup, QueuedPod
+from stowplan.queue.scheduling_queue import SchedulingQueue
 
 __all__ = [
     "EXTENDER",
-    "HINT_BUCKETS_S",
     "Debt",
-    "HintMap",
-    "Histogram",
-    "Nominator",
-    "Place",
-    "PluginHint",
+    "GroupedQueue",
     "ProfileQueueing",
-    "QueueMetrics",
+    "QueuedGroup",
     "QueuedPod",
     "SchedulingQueue",
-    "Worth",
     "build_hint_map",
     "namespace_of",
     "pod_update_events",

@@ -93,6 +93,10 @@ class BackoffQueue:
         else:
             self._errors.add(key, self.expiration_s(queued), queued)
 
+    def add_for_long(self, queued: QueuedPod) -> None:
+        """It is not to be taken early, whatever it failed with."""
+        self._errors.add(queued.info.key, self.expiration_s(queued), queued)
+
     def update(self, queued: QueuedPod) -> None:
         """Put a pod of which something changed where it now belongs in the order."""
         key = queued.info.key

@@ -36,7 +36,7 @@ _info, _gating_status, _code = map(attrgetter, ("info", "gating_status", "code")
 _origin = attrgetter("info.pod.spec.scheduler_name", "gating_plugin")
 
 
-class Gate:
+class PodGate:
     __slots__ = ("_metrics", "_now", "_on_error", "_orders", "_recorder")
 
     def __init__(
@@ -80,9 +80,10 @@ class Gate:
         ask = self._timed_answers if recorder.sampled else self._answers
         objections: list[Status] = []
         held_anew: list[QueuedPod] = []
+        infos = list(map(_info, pods))
         start_s = self._now()
         for check in orders.get(gating_plugin) or orders[""]:
-            answers = ask(check, list(map(_info, pods)))
+            answers = ask(check, infos)
             if not any(answers):
                 continue
             before = list(map(_gating_status, pods))
@@ -97,6 +98,7 @@ class Gate:
             pods = list(compress(pods, map(not_, answers)))
             if not pods:
                 break
+            infos = list(map(_info, pods))
         each_s = (self._now() - start_s) / asked_count
         if objections:
             for code, count in _codes(objections).items():

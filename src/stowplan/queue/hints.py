@@ -19,6 +19,7 @@ from msgspec import Struct
 from stowplan.framework.events import (
     Action,
     ClusterEvent,
+    Concerned,
     EventRegistration,
     Hint,
     HintFunction,
@@ -83,7 +84,9 @@ class PluginHint:
     event: ClusterEvent
     hint: HintFunction | None
     by_kind: bool
-    """See `EventRegistration`."""
+    """See `EventRegistration`, here and in the next ones."""
+    concerned: Concerned | None = None
+    by_group: bool = False
 
 
 class Matched(Struct, frozen=True):
@@ -102,15 +105,18 @@ UNASKED = Matched((), frozenset(), True)
 class HintMap:
     """What the plugins of one profile want to hear of."""
 
-    __slots__ = ("_hints", "_matched", "_of_plugins")
+    __slots__ = ("_hints", "_matched", "_of_plugins", "by_group")
 
     def __init__(self, hints: Iterable[PluginHint] = ()) -> None:
-        self._hints = tuple(hints)
+        hints = tuple(hints)
+        self._hints = tuple(hint for hint in hints if not hint.by_group)
+        self.by_group = tuple(hint for hint in hints if hint.by_group)
+        """Asked about one group, and not of each pod that waits."""
         self._matched: dict[ClusterEvent, Matched] = {}
         self._of_plugins: dict[tuple[frozenset[str], ClusterEvent], Matched] = {}
 
     def __iter__(self) -> Iterator[PluginHint]:
-        return iter(self._hints)
+        return iter((*self._hints, *self.by_group))
 
     def matching(self, event: ClusterEvent) -> Matched:
         matched = self._matched.get(event)
@@ -161,7 +167,8 @@ def build_hint_map(plugins: Iterable[Any], *, has_extenders: bool = False) -> Hi
 
 def _plugin_hint(plugin: str, entry: EventRegistration) -> PluginHint:
     # Without a hint every answer is yes.
-    return PluginHint(plugin, entry.event, entry.hint, entry.by_kind or entry.hint is None)
+    by_kind = entry.by_kind or entry.hint is None
+    return PluginHint(plugin, entry.event, entry.hint, by_kind, entry.concerned, entry.by_group)
 
 
 def _registrations(plugin: Any) -> tuple[EventRegistration, ...]:
@@ -183,7 +190,6 @@ class Hints:
     __slots__ = (
         "_heard",
         "_interest",
-        "_is_timed",
         "_maps",
         "_metrics",
         "_now",
@@ -200,7 +206,6 @@ class Hints:
     ) -> None:
         self._maps = dict(maps)
         self._metrics = metrics
-        self._is_timed = recorder is not None
         self._now = (recorder or NoRecorder()).now
         self._on_error = on_error
         self._interest: dict[ClusterEvent, bool] = {}
@@ -256,6 +261,8 @@ class Hints:
         if heard is UNASKED:
             worthy = [queued for queued in pods if _unasked_worth(queued, event, new)]
             return [(Worth.AFTER_BACKOFF, worthy)] if worthy else []
+        if len(heard.hints) == 1 and heard.hints[0].concerned is not None:
+            pods = self._concerned(pods, heard.hints[0], event, old, new)
         if heard.by_kind:
             asked = _by_kind(pods, _uid_of(old if new is None else new))
         else:
@@ -266,6 +273,19 @@ class Hints:
             if worth is not Worth.SKIP:
                 moves.append((worth, replicas))
         return moves
+
+    def _concerned(
+        self, pods: list[QueuedPod], entry: PluginHint, event: ClusterEvent, old: Any, new: Any
+    ) -> list[QueuedPod]:
+        """The pods that the hint is not known to skip; the others count as if it had."""
+        is_concerned = None if entry.concerned is None else entry.concerned(old, new)
+        if is_concerned is None:
+            return pods
+        left = [queued for queued in pods if is_concerned(queued.info.pod)]
+        if skipped := len(pods) - len(left):
+            key = entry.plugin, event.label, HINT_SKIP
+            self._metrics.hint_durations[key].observe(0.0, skipped)
+        return left
 
     def _to_ask(self, profile: str, rejectors: frozenset[str], event: ClusterEvent) -> Matched:
         hints = self._maps.get(profile)
@@ -284,7 +304,7 @@ class Hints:
         """Put the hints to one pod and count as if each had been asked: upstream does ask them."""
         queued, count = replicas[0], len(replicas)
         pod, pending = queued.info.pod, queued.pending_plugins
-        metrics, is_timed, now = self._metrics, self._is_timed, self._now
+        durations, label, now = self._metrics.hint_durations, event.label, self._now
         worth = Worth.SKIP
         end_s = now()
         for entry in hints:
@@ -297,10 +317,7 @@ class Hints:
                 result = HINT_ERROR
                 self._tell(plugin, replicas, failure)
             start_s, end_s = end_s, now()
-            key = plugin, event.label, result
-            metrics.hint_executions[key] += count
-            if is_timed:
-                metrics.hint_durations[key].observe((end_s - start_s) / count, count)
+            durations[plugin, label, result].observe((end_s - start_s) / count, count)
             if result is not HINT_SKIP:
                 worth = Worth.IMMEDIATE if plugin in pending else Worth.AFTER_BACKOFF
                 if worth is Worth.IMMEDIATE or not pending:

@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Sized
+from functools import partial
+
+from stowplan.framework.histogram import Histogram, exponential
 
 ACTIVE = "active"
 BACKOFF = "backoff"
@@ -24,7 +26,7 @@ HINT_QUEUE = "Queue"
 HINT_SKIP = "QueueSkip"
 HINT_ERROR = "Error"
 
-HINT_BUCKETS_S = tuple(0.00001 * 1.5**n for n in range(20))
+HINT_BUCKETS_S = exponential(0.00001, 1.5, 20)
 
 NAMES_MAX = 100
 """Namespaces that a metric tells apart."""
@@ -33,20 +35,6 @@ OTHER_NAMES = "(others)"
 
 HintKey = tuple[str, str, str]
 """(plugin, event, hint)"""
-
-
-class Histogram:
-    __slots__ = ("counts", "sum_s")
-
-    def __init__(self) -> None:
-        self.counts = [0] * (len(HINT_BUCKETS_S) + 1)
-        """Per bucket, not cumulated; the last one is for what exceeds every bound."""
-        self.sum_s = 0.0
-
-    def observe(self, duration_s: float, count: int = 1) -> None:
-        """`count` times it took so long."""
-        self.counts[bisect_left(HINT_BUCKETS_S, duration_s)] += count
-        self.sum_s += duration_s * count
 
 
 class FewNames(dict[str, float]):
@@ -65,7 +53,6 @@ class QueueMetrics:
     __slots__ = (
         "held_back_s",
         "hint_durations",
-        "hint_executions",
         "incoming_pods",
         "kept_events",
         "popped",
@@ -81,9 +68,10 @@ class QueueMetrics:
         """Event -> how many are kept now for pods in flight."""
         self.popped: Sized = ()
         """The pods in flight themselves."""
-        self.hint_executions: defaultdict[HintKey, int] = defaultdict(int)
-        self.hint_durations: defaultdict[HintKey, Histogram] = defaultdict(Histogram)
-        """`queueing_hint_execution_duration_seconds`; empty unless the queue was given a timer."""
+        self.hint_durations: defaultdict[HintKey, Histogram] = defaultdict(
+            partial(Histogram, HINT_BUCKETS_S)
+        )
+        """`queueing_hint_execution_duration_seconds`; without a recorder it takes no time."""
         self.held_back_s = FewNames()
         """Namespace -> how long its pods were passed over for what it owed."""
 
@@ -98,13 +86,8 @@ class QueueMetrics:
             self.incoming_pods[labels] += count
         for namespace, seconds in old.held_back_s.items():
             self.held_back_s[namespace] += seconds
-        for hint, count in old.hint_executions.items():
-            self.hint_executions[hint] += count
         for hint, durations in old.hint_durations.items():
-            ours = self.hint_durations[hint]
-            pairs = zip(ours.counts, durations.counts, strict=True)
-            ours.counts = [one + other for one, other in pairs]
-            ours.sum_s += durations.sum_s
+            self.hint_durations[hint].merge(durations)
 
     def raise_unschedulable(self, plugins: frozenset[str], profile: str) -> None:
         for plugin in plugins:

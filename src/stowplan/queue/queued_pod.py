@@ -1,5 +1,7 @@
 """QueuedPod: a pod waiting to be scheduled, and what its earlier attempts came to.
 
+`QueuedGroup` is the same for pods that are scheduled together.
+
 Mirrors `QueuedPodInfo` of kube-scheduler's `framework/types.go`.  The queue makes one when a pod
 arrives and the same object travels with the pod through every attempt until it is bound: `pop`
 hands it out, the failure handler writes who rejected the pod, and
@@ -8,7 +10,10 @@ hands it out, the failure handler writes who rejected the pod, and
 
 from __future__ import annotations
 
-from msgspec import Struct
+from copy import copy
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from stowplan.framework.status import Status
 from stowplan.state.pod_info import PodInfo
@@ -73,3 +78,56 @@ class QueuedPod(Struct, eq=False):
         self.pending_plugins = pending
         self.gating_plugin = ""
         self.gating_status = None
+
+
+class QueuedGroup(QueuedPod, eq=False):
+    """Pods that wait to be scheduled together: one entry of the queue, with a history of its own.
+
+    `info` stands for all of them in the queue's order: it is like the pod that would be first, but
+    has the entry's key, and no profile, because nobody decides on it.  Its rejectors are those of
+    all members.  Each member is a QueuedPod with its own history, for its own metrics.
+    """
+
+    group: str = ""
+    """`namespace/name` of the group."""
+    members: dict[str, QueuedPod] = field(default_factory=dict)
+    """By `namespace/name` of the pod."""
+
+    def __repr__(self) -> str:
+        return f"QueuedGroup({self.group}, {len(self.members)} members)"
+
+    def __copy__(self) -> QueuedGroup:
+        members = {key: copy(queued) for key, queued in self.members.items()}
+        return replace(self, members=members)
+
+    @property
+    def profile(self) -> str:
+        first = next(iter(self.members.values()), None)
+        return "" if first is None else first.profile
+
+    def in_order(self) -> list[QueuedPod]:
+        """As they are decided on: the higher priority first, then who was ready first."""
+        return sorted(self.members.values(), key=member_order)
+
+
+def member_order(queued: QueuedPod) -> tuple[int, float]:
+    ready_s = queued.initial_attempt_s
+    return -queued.info.priority, queued.timestamp_s if ready_s is None else ready_s
+
+
+def entry_key(group: str) -> str:
+    """The key of a group's entry: in its namespace, and the name of no pod.
+
+    >>> entry_key("lab/train")
+    'lab//train'
+    """
+    namespace, _, name = group.partition("/")
+    return f"{namespace}//{name}"
+
+
+def stand_in(leader: PodInfo, group: str) -> PodInfo:
+    """What `QueuedGroup.info` is while this member is the first."""
+    pod = leader.pod
+    info = PodInfo(replace(pod, spec=replace(pod.spec, scheduler_name="")), leader.kind)
+    info.key = info.uid = entry_key(group)
+    return info

@@ -26,7 +26,7 @@ from stowplan.framework.events import (
 from stowplan.framework.timing import Recorder
 from stowplan.queue.active import ActiveQueue, Debt, OnHeldBack, namespace_of
 from stowplan.queue.backoff import BackoffQueue, SortKey
-from stowplan.queue.gating import Gate
+from stowplan.queue.gating import PodGate
 from stowplan.queue.hints import Hints, Matched, OnPluginError, ProfileQueueing, Worth
 from stowplan.queue.in_flight import InFlight
 from stowplan.queue.metrics import (
@@ -87,6 +87,7 @@ class SchedulingQueue:
         "metrics",
         "nominator",
     )
+    _make_hints = Hints
 
     def __init__(
         self,
@@ -114,8 +115,8 @@ class SchedulingQueue:
         self.metrics = metrics = QueueMetrics()
         gates = {name: profile.pre_enqueue for name, profile in profiles.items()}
         maps = {name: profile.hints for name, profile in profiles.items()}
-        self._gate = Gate(gates, metrics, recorder=recorder, on_error=on_plugin_error)
-        self._hints = Hints(maps, metrics, recorder=recorder, on_error=on_plugin_error)
+        self._gate = PodGate(gates, metrics, recorder=recorder, on_error=on_plugin_error)
+        self._hints = self._make_hints(maps, metrics, recorder=recorder, on_error=on_plugin_error)
         self._active = ActiveQueue(metrics.held_back_s, on_held_back)
         self._debts = self._active.debts
         self._backoff = BackoffQueue(

@@ -19,6 +19,7 @@ from stowplan.core.debugger import dump_node, latest_first, owing_lines
 from stowplan.core.decision import Decision
 from stowplan.core.explanation import Explanation
 from stowplan.core.machine import Machine
+from stowplan.printable import printable
 from stowplan.queue import Debt, QueuedPod, namespace_of
 
 _FEASIBLE, _REJECTED = "FEASIBLE NODE", "REJECTED NODE"
@@ -67,9 +68,9 @@ def queue_page(machine: Machine, now_s: float) -> Page:
     rows = (_queued(queued, places.get(queued.info.uid, ""), now_s, owing) for queued in waiting)
     summary = ", ".join(f"{count} {place}" for place, count in counts.items())
     lines = owing_lines(machine)
-    width = max((len(queued.info.key) for queued in waiting), default=0)
+    width = max((len(printable(queued.info.key)) for queued in waiting), default=0)
     return Page(
-        chain([f"{summary}\n"], (f"{line}\n" for line in lines), _queue_lines(rows, width)),
+        chain([f"{summary}\n"], map(_line, lines), _queue_lines(rows, width)),
         _json_pieces({"counts": counts}, "pods", rows),
     )
 
@@ -106,8 +107,8 @@ def _queue_lines(rows: Iterable[dict[str, Any]], width: int) -> Iterator[str]:
             first = False
         because = row.get("gatedBy") or ",".join(row.get("rejectedBy", ())) or "-"
         waits = f"{row['waitingSeconds']:.0f}s"
-        cells = (row["pod"], row["queue"], row["priority"], row["attempts"], waits, because)
-        yield form.format(*cells)
+        cells = (row["queue"], row["priority"], row["attempts"], waits, printable(because))
+        yield form.format(printable(row["pod"]), *cells)
 
 
 # -- /debug/cache ---------------------------------------------------------------------------
@@ -175,16 +176,21 @@ def _decision_lines(decision: Decision) -> Iterator[str]:
     if decision.node:
         score = "" if decision.score is None else f", score {decision.score}"
         outcome = f"placed on {decision.node}{score}"
-    yield f"pod {decision.pod}: {outcome}\n"
+    yield _line(f"pod {decision.pod}: {outcome}")
     yield (
         f"{decision.node_count} nodes, {decision.evaluated_count} looked at, "
         f"{decision.feasible_count} feasible\n"
     )
     if not decision.node and decision.full_message:
-        yield f"{decision.full_message}\n"
+        yield _line(decision.full_message)
     if decision.victims:
         victims = ", ".join(decision.victims)
-        yield f"evicts from {decision.nominated_node}: {victims}\n"
+        yield _line(f"evicts from {decision.nominated_node}: {victims}")
+
+
+def _line(text: str) -> str:
+    """What others wrote in it does not end it."""
+    return f"{printable(text)}\n"
 
 
 def _score_lines(found: Explanation, chosen: str) -> Iterator[str]:
@@ -197,15 +203,15 @@ def _score_lines(found: Explanation, chosen: str) -> Iterator[str]:
     for name, scores in found.ranked(chosen):
         total = sum(scores.values()) if scores else "-"
         cells = "  ".join(f"{scores[plugin]:>{width}}" for plugin, width in widths.items())
-        yield f"{name:<{name_width}}  {total:>{_SCORE_WIDTH}}  {cells}".rstrip() + "\n"
+        yield _line(f"{name:<{name_width}}  {total:>{_SCORE_WIDTH}}  {cells}".rstrip())
 
 
 def _rejection_lines(found: Explanation) -> Iterator[str]:
     name_width = max(len(_REJECTED), found.name_width)
     title = f"\n{_REJECTED:<{name_width}}  {'BY':<{_PLUGIN_WIDTH}}  BECAUSE OF\n"
     for name, status in found.rejected():
-        reasons = ", ".join(status.reasons)
-        yield f"{title}{name:<{name_width}}  {status.plugin or '-':<{_PLUGIN_WIDTH}}  {reasons}\n"
+        reasons, plugin = ", ".join(status.reasons), status.plugin or "-"
+        yield title + _line(f"{name:<{name_width}}  {plugin:<{_PLUGIN_WIDTH}}  {reasons}")
         title = ""
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from stowplan.core.attempts import AttemptObserver, Bound, Failed
+from stowplan.framework.errors import describe, place_of
 from stowplan.queue import QueuedPod
 from stowplan.runtime.log import KObj, Log
 
@@ -17,8 +18,10 @@ ATTEMPTS = 3
 
 
 class DecisionLog(AttemptObserver):
-    def __init__(self, log: Log) -> None:
+    def __init__(self, log: Log, *, with_traces: bool = False) -> None:
+        """`with_traces`: of what plugins raise, as from -v 2 on."""
         self._log = log
+        self._with_traces = with_traces
 
     def begin(self, queued: QueuedPod, now_s: float) -> None:
         if self._log.enabled(ATTEMPTS, "decision_log"):
@@ -63,7 +66,10 @@ class DecisionLog(AttemptObserver):
             )
 
     def plugin_error(self, plugin: str, point: str, cause: Exception) -> None:
-        self._log.error("Plugin failed", cause, plugin=plugin, extensionPoint=point)
+        with_trace = self._with_traces or self._log.enabled(DECISIONS, "decision_log")
+        fields = {"plugin": plugin, "extensionPoint": point, "at": place_of(cause)}
+        known = {name: text for name, text in fields.items() if text}
+        self._log.error("Plugin failed", cause if with_trace else describe(cause), **known)
 
     def problem(self, text: str) -> None:
         self._log.warning("The cluster is not as the cache has it", problem=text)

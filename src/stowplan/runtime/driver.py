@@ -42,6 +42,7 @@ from stowplan.objects.kinds import (
     CSI_NODE,
     CSI_STORAGE_CAPACITY,
     DEVICE_CLASS,
+    KIND_BY_NAME,
     NAMESPACE,
     NODE,
     PERSISTENT_VOLUME,
@@ -58,6 +59,7 @@ from stowplan.objects.kinds import (
     VOLUME_ATTACHMENT,
     Kind,
 )
+from stowplan.objects.pod_groups import GroupVersion
 from stowplan.runtime.event_recorder import EventRecorder
 
 UNFINISHED = ListOptions(field_selector="status.phase!=Succeeded,status.phase!=Failed")
@@ -84,12 +86,25 @@ WATCHED: tuple[tuple[Kind, ListOptions], ...] = (
     (POD, UNFINISHED),
 )
 
+
+def watched(group_version: GroupVersion | None) -> tuple[tuple[Kind, ListOptions], ...]:
+    """`WATCHED`, and groups in this version, if the scheduler looks at them."""
+    if group_version is None:
+        return WATCHED
+    groups = KIND_BY_NAME[group_version.api_version, "PodGroup"]
+    return ((groups, ListOptions()), *WATCHED)
+
+
 CYCLES_PER_TURN = 128
 """Decisions before others (the API server in this process, timers) get their chance."""
 
 
 CYCLES_PER_BATCH = 64
 """Decisions whose effects are sent together."""
+
+CALLS_MAX = 1024
+"""Calls without an answer from which on nothing more is decided: a pod with claims needs several,
+one after the other, and each would wait behind the first ones of all pods that came later."""
 
 EVENTS_PER_BATCH = 1024
 """Events that are taken in before their effects are carried out."""
@@ -137,7 +152,8 @@ class Driver:
         self.on_caught_up: Callable[[], None] | None = None
         self.on_idle: Callable[[], None] | None = None
         """Told at the end of every turn that leaves nothing under way (see `busy`)."""
-        self.informers = {kind: self._informer(kind, options) for kind, options in WATCHED}
+        followed = watched(None if machine.groups is None else machine.group_version)
+        self.informers = {kind: self._informer(kind, options) for kind, options in followed}
         self.on_effect: Callable[[Effect], None] | None = None
         self.on_handled: Callable[[Sequence[Event], float], None] | None = None
         """Told of everything that came in, events of one type together, and how many seconds it
@@ -271,7 +287,7 @@ class Driver:
                     self.on_caught_up()
             if cycles >= CYCLES_PER_TURN or not (self._active and self.caught_up):
                 break
-            if not machine.has_work:
+            if not machine.has_work or machine.binding_count > CALLS_MAX:
                 break
             self._carry_out(machine.handle(_SCHEDULE_NEXT, self._clock.now()))
             cycles += CYCLES_PER_BATCH

@@ -17,7 +17,7 @@ import msgspec
 import yaml
 
 from stowplan.config import to_dict, without_keys
-from stowplan.printable import printable_json, printable_lines
+from stowplan.printable import printable, printable_json, printable_lines
 from stowplan.runtime.debug_pages import (
     Page,
     cache_page,
@@ -151,7 +151,10 @@ class Endpoints:
             return Reply(406, "unsupported http method\n")
         text = ask.body[:20].decode(errors="replace")
         if not (text.isascii() and text.isdecimal()):
-            return Reply(400, f"strconv.ParseUint: parsing {_encoded(text)}: invalid syntax\n")
+            return Reply(
+                400,
+                f"strconv.ParseUint: parsing {printable_json(_encoded(text))}: invalid syntax\n",
+            )
         surface.log.verbosity.level = int(text)
         return Reply(200, f"successfully set klog.logging.verbosity to {text}\n")
 
@@ -171,7 +174,7 @@ class Endpoints:
             return Reply(404, "ask for /debug/decisions/NAMESPACE/POD\n")
         page = decision_page(self._surface.machine, key)
         if page is None:
-            return Reply(404, f"no decision on pod {key} is remembered\n")
+            return Reply(404, f"no decision on pod {printable(key)} is remembered\n")
         return _shown(ask, page)
 
     def _bottlenecks(self, ask: Question) -> Reply:

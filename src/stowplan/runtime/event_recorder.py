@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from copy import copy
 from functools import partial
 from itertools import count, islice, repeat, starmap
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from random import Random
 from typing import Any
 
@@ -27,8 +27,9 @@ from stowplan.core.messages import RecordEvent
 from stowplan.errors import AlreadyExists, ApiError, NotFound, Unavailable
 from stowplan.objects.base import ObjectMeta, ObjectReference
 from stowplan.objects.coordination import Event, EventSeries, Lease
-from stowplan.objects.kinds import EVENT, KIND_BY_STRUCT
+from stowplan.objects.kinds import EVENT, LEASE, POD, POD_GROUP
 from stowplan.objects.pod import Pod
+from stowplan.objects.pod_groups import PodGroup
 from stowplan.objects.times import format_micro_time
 
 QUEUE_MAX = 10_000
@@ -45,7 +46,19 @@ RETRY_JITTER = 0.25
 
 log = logging.getLogger(__name__)
 
-_Key = tuple[str, ...]
+_Key = tuple[tuple[str, ...], str | None]
+"""Events with the same make a series: what is said of which object, and of whom beside it."""
+
+_sort_of: Callable[[RecordEvent], tuple[str, ...]] = attrgetter(
+    "type",
+    "action",
+    "reason",
+    "controller",
+    "regarding.metadata.uid",
+    # Not the note, but the version of the object: a pod whose condition has been written since,
+    # with another message, gets an event of its own.
+    "regarding.metadata.resource_version",
+)
 
 _Call = tuple["_Series", _Key, Create | Patch, int]
 """The series and its key, what is sent, and for which time."""
@@ -179,18 +192,7 @@ class EventRecorder:
     def _next_call(self, event: RecordEvent, at_s: float) -> _Call | None:
         """What to send for this event; None where it is only counted."""
         metadata, related = event.regarding.metadata, event.related
-        other = "" if related is None else related.metadata.uid
-        # Not the note, but the version of the object: a pod whose condition has been written since,
-        # with another message, gets an event of its own.
-        key = (
-            event.type,
-            event.action,
-            event.reason,
-            event.controller,
-            metadata.uid,
-            metadata.resource_version,
-            other,
-        )
+        key = _sort_of(event), None if related is None else related.metadata.uid
         known = self._series
         series = known.get(key)
         if series is not None:
@@ -301,11 +303,15 @@ class EventRecorder:
         log.warning("An event was not written, and is not sent again: %s", error.message)
 
 
-def _reference(thing: Pod | Lease) -> ObjectReference:
-    metadata, kind = thing.metadata, KIND_BY_STRUCT[type(thing)]
-    return ObjectReference(
-        api_version=kind.api_version,
-        kind=kind.name,
+_REFERENCES = {
+    kind.struct: partial(ObjectReference, api_version=kind.api_version, kind=kind.name)
+    for kind in (POD, LEASE, POD_GROUP)
+}
+
+
+def _reference(thing: Pod | Lease | PodGroup) -> ObjectReference:
+    metadata = thing.metadata
+    return _REFERENCES[type(thing)](
         namespace=metadata.namespace,
         name=metadata.name,
         uid=metadata.uid,

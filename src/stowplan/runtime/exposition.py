@@ -1,8 +1,8 @@
 """Metric families as plain numbers, and the text that Prometheus reads.
 
-A histogram is a list of counts and a sum, a counter a dictionary.  A decision makes a dozen
-observations, so they are collected and counted many at a time: an append each, a tenth of what a
-general library takes.  The text is made when somebody asks.
+A counter is a dictionary, a histogram a list of counts.  A decision makes a dozen observations, so
+they are collected and counted many at a time: an append each, a tenth of what a general library
+takes.  The text is made when somebody asks.
 
 `runtime.metric_table` names the families, `runtime.metrics` fills them, `runtime.server` shows
 the text.
@@ -10,14 +10,12 @@ the text.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import lru_cache
 
-import numpy as np
-from numpy.typing import NDArray
+from stowplan.framework.histogram import Histogram
+from stowplan.printable import printable_lines
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8; escaping=underscores"
 
@@ -37,58 +35,6 @@ class Level(StrEnum):
     STABLE = "STABLE"
     BETA = "BETA"
     ALPHA = "ALPHA"
-
-
-def exponential(start: float, factor: float, count: int) -> tuple[float, ...]:
-    """Bounds, made as Prometheus' Go library makes them: the last digits are part of the label.
-
-    >>> exponential(0.001, 2, 4)
-    (0.001, 0.002, 0.004, 0.008)
-    """
-    bounds = []
-    for _ in range(count):
-        bounds.append(start)
-        start *= factor
-    return tuple(bounds)
-
-
-@lru_cache(maxsize=64)
-def _array(bounds: tuple[float, ...]) -> NDArray[np.float64]:
-    return np.array(bounds)
-
-
-class Histogram:
-    __slots__ = ("bounds", "counts", "sum")
-
-    def __init__(self, bounds: tuple[float, ...]) -> None:
-        self.bounds = bounds
-        self.counts = [0] * (len(bounds) + 1)
-        """Per bucket, not cumulated; the last one is for what exceeds every bound."""
-        self.sum = 0.0
-
-    def observe(self, value: float) -> None:
-        self.counts[bisect_left(self.bounds, value)] += 1
-        self.sum += value
-
-    def observe_many(self, values: list[float]) -> None:
-        places = _array(self.bounds).searchsorted(values)
-        added = np.bincount(places, minlength=len(self.counts)).tolist()
-        self.counts = [count + more for count, more in zip(self.counts, added, strict=True)]
-        self.sum += sum(values)
-
-    def take(self, values: list[float]) -> None:
-        """Count what has been collected, and empty the list."""
-        if values:
-            self.observe_many(values)
-            values.clear()
-
-    def merge(self, other: Histogram) -> None:
-        self.counts = [one + more for one, more in zip(self.counts, other.counts, strict=True)]
-        self.sum += other.sum
-
-    @property
-    def count(self) -> int:
-        return sum(self.counts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +127,7 @@ def _braced(pairs: str) -> str:
 
 
 def _escaped(value: str) -> str:
+    value = printable_lines(value)
     if "\\" in value or '"' in value or "\n" in value:
         return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return value

@@ -16,7 +16,7 @@ import msgspec
 
 from stowplan.cluster.proxy import proxy_for
 from stowplan.cluster.tls import client_context
-from stowplan.config import Extender, ExtenderTLSConfig
+from stowplan.config import ExtenderConfig, ExtenderTLSConfig
 from stowplan.core.extender import CallExtender, ExtenderAnswer
 from stowplan.errors import ConfigError, InputError, StowplanError
 
@@ -30,7 +30,7 @@ class HttpExtenderClient:
         """`environment` may name proxies."""
         self._environment = environment or {}
         self._session: aiohttp.ClientSession | None = None
-        self._contexts: dict[int, tuple[Extender, ssl.SSLContext | bool]] = {}
+        self._contexts: dict[int, tuple[ExtenderConfig, ssl.SSLContext | bool]] = {}
         """By the identity of the configuration, which is kept so that it stays the same."""
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -55,7 +55,7 @@ class HttpExtenderClient:
         done(answer)
 
     async def _post(self, call: CallExtender) -> Any:
-        config: Extender = call.extender.config
+        config: ExtenderConfig = call.extender.config
         if self._session is None:
             connector = aiohttp.TCPConnector(limit=CONNECTIONS_MAX)
             self._session = aiohttp.ClientSession(connector=connector)
@@ -75,7 +75,7 @@ class HttpExtenderClient:
                 raise InputError(f"{problem}, code {response.status}")
             return msgspec.json.decode(body)
 
-    def _context(self, config: Extender) -> ssl.SSLContext | bool:
+    def _context(self, config: ExtenderConfig) -> ssl.SSLContext | bool:
         known = self._contexts.get(id(config))
         if known is None:
             known = self._contexts[id(config)] = (config, tls_context(config))
@@ -93,7 +93,7 @@ async def _read(response: aiohttp.ClientResponse) -> bytes:
     return b"".join(pieces)
 
 
-def check_extenders(extenders: Iterable[Extender]) -> None:
+def check_extenders(extenders: Iterable[ExtenderConfig]) -> None:
     """Raise ConfigError if one of them could never be asked."""
     for extender in extenders:
         try:
@@ -103,7 +103,7 @@ def check_extenders(extenders: Iterable[Extender]) -> None:
             raise ConfigError(problem, where=error.where, hint=error.hint) from None
 
 
-def tls_context(config: Extender) -> ssl.SSLContext | bool:
+def tls_context(config: ExtenderConfig) -> ssl.SSLContext | bool:
     tls = config.tls_config or ExtenderTLSConfig()
     ca = _pem(tls.ca_data, tls.ca_file)
     if tls.insecure and ca:

@@ -21,7 +21,7 @@ import socket
 import sys
 from collections.abc import Callable, Coroutine
 from contextlib import AbstractContextManager, AsyncExitStack, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from random import Random, SystemRandom
 from time import perf_counter
@@ -42,9 +42,10 @@ from stowplan.core.machine import Machine
 from stowplan.core.profiles import Registry
 from stowplan.framework.timing import Recorders
 from stowplan.objects.kinds import NODE, POD
+from stowplan.objects.pod_groups import GROUP_VERSIONS, GroupVersion
 from stowplan.runtime.auth import Access, ClusterReviews, Reviews, User
 from stowplan.runtime.decision_log import DecisionLog
-from stowplan.runtime.driver import WATCHED, Driver
+from stowplan.runtime.driver import Driver, watched
 from stowplan.runtime.event_recorder import EventRecorder
 from stowplan.runtime.extender_client import HttpExtenderClient
 from stowplan.runtime.health import PING, Check, Health
@@ -53,7 +54,13 @@ from stowplan.runtime.lifecycle import Election, Replica
 from stowplan.runtime.log import Block, Bridge, Log
 from stowplan.runtime.memory import settle_memory, tune_collector
 from stowplan.runtime.metrics import Metrics
-from stowplan.runtime.preflight import check_cluster, needed_rights
+from stowplan.runtime.preflight import (
+    Right,
+    check_rights,
+    needed_rights,
+    reach,
+    served_groups,
+)
 from stowplan.runtime.reload import FileWatch, Reloader
 from stowplan.runtime.run_options import RunOptions
 from stowplan.runtime.server import SecureServer
@@ -120,13 +127,18 @@ class Live:
         self._random = Random(SystemRandom().randbytes(16))
         self._metrics = Metrics(Random(self._random.random()), options.metric_choice)
         self._bottlenecks = Bottlenecks(perf_counter)
-        self._machine = Machine(
+        self._group_version = GROUP_VERSIONS[-1]
+        self._machine = self._made_of(config, registry)
+
+    def _made_of(self, config: SchedulerConfig, registry: Registry) -> Machine:
+        return Machine(
             config,
             random=self._random,
             registry=registry,
             recorder=Recorders(self._metrics, self._bottlenecks),
-            log=AttemptLog(self._metrics, self._bottlenecks, DecisionLog(log)),
-            unschedulable_max_s=options.unschedulable_max_s,
+            log=AttemptLog(self._metrics, self._bottlenecks, DecisionLog(self._log)),
+            unschedulable_max_s=self._options.unschedulable_max_s,
+            group_version=self._group_version,
         )
 
     async def run(self) -> int:
@@ -165,22 +177,35 @@ class Live:
 
     async def _check(self) -> None:
         """Whether the cluster can be reached, and lets us work."""
-        election = self._config.leader_election
-        lease = (election.resource_namespace, election.resource_name)
-        rights = needed_rights(
-            (kind for kind, _ in WATCHED), lease if election.leader_elect else None
-        )
         client = self._client("preflight", self._connection, limited=False)
         try:
-            await check_cluster(
-                client,
-                rights,
-                timeout_s=self._options.startup_timeout_s,
-                clock=self._clock,
-                log=self._log,
-            )
+            await reach(client, self._options.startup_timeout_s, clock=self._clock, log=self._log)
+            if self._machine.groups is not None:
+                self._use_groups(await served_groups(client))
+            await check_rights(client, self._rights())
         finally:
             await client.close()
+
+    def _rights(self) -> list[Right]:
+        election = self._config.leader_election
+        lease = (election.resource_namespace, election.resource_name)
+        groups = None if self._machine.groups is None else self._group_version
+        kinds = [kind for kind, _ in watched(groups)]
+        return needed_rights(kinds, lease if election.leader_elect else None)
+
+    def _use_groups(self, version: GroupVersion) -> None:
+        """Work with groups in the version that the cluster has, and with the gates it implies."""
+        gates = self._options.gates.with_on(*version.implied_gates)
+        self._log.info(
+            1,
+            "Pod groups are watched",
+            version=version.api_version,
+            gates=sorted(gates.switches()),
+        )
+        self._group_version = version
+        self._options = replace(self._options, gates=gates)
+        self._config, registry = self._options.load_all()
+        self._machine = self._made_of(self._config, registry)
 
     # -- putting it together ----------------------------------------------------------------
 

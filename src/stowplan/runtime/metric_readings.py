@@ -39,7 +39,6 @@ def forget_counts(machine: Machine) -> None:
     counts = machine.queue.metrics
     counts.incoming_pods.clear()
     counts.held_back_s.clear()
-    counts.hint_executions.clear()
     counts.hint_durations.clear()
 
 
@@ -82,8 +81,7 @@ def _read_queue(families: Families, machine: Machine) -> None:
     families["stowplan_held_back_pods"].set(value=queue.held_back_count())
     hints = families["scheduler_queueing_hint_execution_duration_seconds"]
     for labels, durations in counts.hint_durations.items():
-        histogram = hints.histogram(*labels)
-        histogram.counts, histogram.sum = durations.counts, durations.sum_s
+        hints.histograms[labels] = durations
 
 
 def _read_cache(families: Families, machine: Machine) -> None:

@@ -20,11 +20,12 @@ from time import perf_counter
 from typing import Any
 
 from stowplan.cluster.http_request import HttpRequest
-from stowplan.core.attempts import AttemptObserver, Bound, Failed
+from stowplan.core.attempts import AttemptObserver, Bound, Failed, GroupEnded
 from stowplan.core.decision import Decision
 from stowplan.core.machine import Machine
 from stowplan.core.messages import Added, Deleted, Event, Updated
 from stowplan.framework.events import Resource
+from stowplan.framework.histogram import Histogram
 from stowplan.framework.status import Status
 from stowplan.framework.timing import BUFFER_MAX, WAIT_ON_PERMIT
 from stowplan.objects.base import KubeObject
@@ -43,7 +44,7 @@ from stowplan.objects.kinds import (
 )
 from stowplan.objects.pod import Pod
 from stowplan.queue import QueuedPod
-from stowplan.runtime.exposition import Family, Histogram, Spec, text_of
+from stowplan.runtime.exposition import Family, Spec, text_of
 from stowplan.runtime.metric_choice import MetricChoice
 from stowplan.runtime.metric_readings import describe_choice, forget_counts, read_machine
 from stowplan.runtime.metric_table import ATTEMPT_S, POINT_S, SLI_S, SPECS
@@ -171,12 +172,20 @@ class Metrics(AttemptObserver):
         self._times(result, queued.profile).append(attempt.seconds)
         self._count_if_many()
 
+    def group_ended(self, attempt: GroupEnded, now_s: float) -> None:
+        labels = attempt.result, attempt.profile
+        self._scheduler("podgroup_schedule_attempts_total").add(*labels)
+        durations = self._scheduler("podgroup_scheduling_attempt_duration_seconds")
+        durations.observe(*labels, value=attempt.seconds)
+        searches = self._scheduler("podgroup_scheduling_algorithm_duration_seconds")
+        searches.observe(value=attempt.search_seconds)
+
     def _times(self, result: str, profile: str) -> list[float]:
         return self._attempts_s.setdefault((result, profile), [])
 
     def _count_if_many(self) -> None:
         if len(self._algorithm_s) >= BUFFER_MAX:
-            self._count_attempts()
+            self._catch_up()
 
     def _count_attempts(self) -> None:
         for key, seconds in self._attempts_s.items():

@@ -17,6 +17,7 @@ from stowplan.clock import Clock
 from stowplan.errors import ApiError, Forbidden, NotFound, Unauthorized, Unavailable
 from stowplan.objects.kinds import (
     EVENT,
+    GROUP_KINDS,
     LEASE,
     PERSISTENT_VOLUME,
     PERSISTENT_VOLUME_CLAIM,
@@ -24,12 +25,15 @@ from stowplan.objects.kinds import (
     RESOURCE_CLAIM,
     Kind,
 )
+from stowplan.objects.pod_groups import GROUP_VERSIONS, GroupVersion
 from stowplan.runtime.log import Log
 
 TRY_EVERY_S = 1.0
 
 _REVIEW = "SelfSubjectAccessReview"
 _GROUP = "authorization.k8s.io"
+
+_CLAIM_VERBS = ("get", "create", "update", "patch", "delete")
 
 Sleep = Callable[[float], Awaitable[None]]
 
@@ -74,7 +78,8 @@ class Right:
 
 def needed_rights(watched: Iterable[Kind], lease: tuple[str, str] | None) -> list[Right]:
     """`lease` is the namespace and name of the lease to hold, if one is."""
-    rights = [Right(verb, kind) for kind in watched for verb in ("list", "watch")]
+    kinds = [*watched]
+    rights = [Right(verb, kind) for kind in kinds for verb in ("list", "watch")]
     rights += [
         Right("get", POD),
         Right("create", POD, "binding"),
@@ -82,12 +87,14 @@ def needed_rights(watched: Iterable[Kind], lease: tuple[str, str] | None) -> lis
         Right("delete", POD),
         Right("patch", PERSISTENT_VOLUME),
         Right("patch", PERSISTENT_VOLUME_CLAIM),
-        *(Right(verb, RESOURCE_CLAIM) for verb in ("get", "create", "patch", "delete")),
-        Right("patch", RESOURCE_CLAIM, "status"),
-        Right("patch", RESOURCE_CLAIM, "binding"),  # To write allocations and reservations.
+        *(Right(verb, RESOURCE_CLAIM) for verb in _CLAIM_VERBS),
+        # The second to write allocations and reservations.
+        *(Right(verb, RESOURCE_CLAIM, "status") for verb in ("update", "patch")),
+        *(Right(verb, RESOURCE_CLAIM, "binding") for verb in ("update", "patch")),
         Right("create", EVENT),
         Right("patch", EVENT),
     ]
+    rights += [Right("patch", kind, "status") for kind in kinds if kind in GROUP_KINDS]
     if lease is not None:
         namespace, name = lease
         rights.append(Right("create", LEASE, namespace=namespace))
@@ -95,17 +102,8 @@ def needed_rights(watched: Iterable[Kind], lease: tuple[str, str] | None) -> lis
     return rights
 
 
-async def check_cluster(
-    client: Asked,
-    rights: list[Right],
-    *,
-    timeout_s: float,
-    clock: Clock,
-    log: Log,
-    sleep: Sleep = asyncio.sleep,
-) -> None:
+async def check_rights(client: Asked, rights: list[Right]) -> None:
     """Raises an error in one line when the scheduler could not work."""
-    await _reach(client, timeout_s, clock, log, sleep)
     try:
         answers = await asyncio.gather(*(_may(client, right) for right in rights))
     except Unauthorized as error:
@@ -126,7 +124,32 @@ async def check_cluster(
         )
 
 
-async def _reach(client: Asked, timeout_s: float, clock: Clock, log: Log, sleep: Sleep) -> None:
+async def served_groups(client: Asked) -> GroupVersion:
+    """The version in which the API server has pod groups; an error if it has none."""
+    for version in GROUP_VERSIONS:
+        try:
+            answer = await client.ask("GET", f"/apis/{version.api_version}")
+        except NotFound:
+            continue
+        if any(resource.get("name") == "podgroups" for resource in answer.get("resources") or ()):
+            return version
+    versions = " or ".join(version.api_version for version in reversed(GROUP_VERSIONS))
+    raise Unavailable(
+        f"{client.server} serves no podgroups ({versions}), and GenericWorkload is on",
+        hint="start kube-apiserver with --feature-gates=GenericWorkload=true and "
+        f"--runtime-config={GROUP_VERSIONS[-1].api_version}=true, or leave the gate off",
+    )
+
+
+async def reach(
+    client: Asked,
+    timeout_s: float,
+    *,
+    clock: Clock,
+    log: Log,
+    sleep: Sleep = asyncio.sleep,
+) -> None:
+    """Wait until the API server is there, so long at most."""
     give_up_s = clock.now() + timeout_s
     level = 0
     while True:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from stowplan.objects.pod import Container, Pod, PodSpec
-from stowplan.objects.quantity import parse_quantity
+from stowplan.objects.quantity import QuantityError, parse_quantity
 from stowplan.objects.resources import (
     CPU,
     EPHEMERAL_STORAGE,
@@ -40,7 +40,12 @@ def resource_text(pods: Sequence[PodInfo]) -> Iterator[str]:
         for info in pods:
             amounts = known.get(id(info.kind))
             if amounts is None:
-                amounts = known[id(info.kind)] = amounts_of(info.pod)
+                try:
+                    amounts = amounts_of(info.pod)
+                except QuantityError:
+                    # Its attempts fail with a message; the page is there for all the others.
+                    amounts = []
+                known[id(info.kind)] = amounts
             if amounts:
                 yield "".join(_lines(spec.name, info.pod, amounts))
 

@@ -10,6 +10,8 @@ takes the place of upstream's most-recently-changed order.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from operator import attrgetter
 from typing import Any
 
 from msgspec.structs import replace
@@ -17,7 +19,7 @@ from msgspec.structs import replace
 from stowplan.errors import InternalError
 from stowplan.objects.node import Node
 from stowplan.objects.pod import Pod, PodSpec
-from stowplan.state.changes import Change
+from stowplan.state.changes import CacheChange
 from stowplan.state.images import ImageTable
 from stowplan.state.node_info import NodeInfo
 from stowplan.state.node_tree import NodeTree
@@ -25,10 +27,10 @@ from stowplan.state.pod_info import NO_LABELS, PodInfo, PodKind, kind_of
 
 # An enum's members are slow to reach through the class.
 _POD_ADDED, _POD_SWAPPED, _POD_REDEFINED, _POD_REMOVED = (
-    Change.POD_ADDED,
-    Change.POD_SWAPPED,
-    Change.POD_REDEFINED,
-    Change.POD_REMOVED,
+    CacheChange.POD_ADDED,
+    CacheChange.POD_SWAPPED,
+    CacheChange.POD_REDEFINED,
+    CacheChange.POD_REMOVED,
 )
 
 
@@ -52,7 +54,7 @@ class Cache:
         self._assumed: dict[str, None] = {}
         self._bound_at_s: dict[str, float] = {}
         """Assumed pods whose binding finished, and when; the earliest first."""
-        self.changes: list[tuple[Change, NodeInfo, Any]] = []
+        self.changes: list[tuple[CacheChange, NodeInfo, Any]] = []
         """What the node table has not taken yet; whoever lets it grow holds on to memory."""
         self._generation = 0
         self._holder = object()
@@ -66,13 +68,16 @@ class Cache:
         """
         assert not self.changes, "the node table is behind"
         fork = Cache(assumed_ttl_s=self.assumed_ttl_s)
-        fork.nodes = self.nodes.copy()
-        fork.tree, fork.images = self.tree.fork(), self.images.fork()
-        fork._pods, fork._assumed = self._pods.copy(), self._assumed.copy()
-        fork._bound_at_s = self._bound_at_s.copy()
-        fork._generation = self._generation
+        fork._take_over(self)
         self._holder = object()
         return fork
+
+    def _take_over(self, other: Cache) -> None:
+        self.nodes = other.nodes.copy()
+        self.tree, self.images = other.tree.fork(), other.images.fork()
+        self._pods, self._assumed = other._pods.copy(), other._assumed.copy()
+        self._bound_at_s = other._bound_at_s.copy()
+        self._generation = other._generation
 
     # -- pods -------------------------------------------------------------------------------
 
@@ -200,14 +205,14 @@ class Cache:
 
     def _replace(self, old: PodInfo, new: PodInfo) -> None:
         """The same pod as a newer object."""
-        name = new.pod.spec.node_name
-        same = name == old.pod.spec.node_name and new.kind is old.kind
-        if same and (not new.kind.has_claims or new.claim_keys == old.claim_keys):
+        name, kind = new.pod.spec.node_name, new.kind
+        stays = name == old.pod.spec.node_name
+        if stays and kind is old.kind and (not kind.has_claims or new.claim_keys == old.claim_keys):
             # The sums stand.
             node = self._own(name)
             node.pods[new.uid] = new
             self._changed(_POD_SWAPPED, node, None)
-        elif name == old.pod.spec.node_name and new.kind.takes_up_as_much_as(old.kind):
+        elif stays and kind.takes_up_as_much_as(old.kind):
             # As when binding gave it the labels of its node's zone.
             node = self._own(name)
             known = node.pods.pop(new.uid)
@@ -232,6 +237,22 @@ class Cache:
         if node.node is None and not node.pods:
             del self.nodes[name]
 
+    # -- trials -----------------------------------------------------------------------------
+
+    def lift(self, pods: Sequence[PodInfo]) -> None:
+        """Take pods off their nodes to see what there would be room for; see `LiftedPods`."""
+        for pod in pods:
+            self._remove_from_node(pod)
+
+    def put_back(self, pods: Sequence[PodInfo]) -> None:
+        for pod in pods:
+            self._add_to_node(pod)
+
+    def reorder(self, name: str, uids: Sequence[str]) -> None:
+        """Have a node list its pods in this order."""
+        node = self._own(name)
+        node.pods = {uid: node.pods[uid] for uid in uids}
+
     # -- nodes ------------------------------------------------------------------------------
 
     def own_all(self) -> None:
@@ -255,7 +276,7 @@ class Cache:
         stale = name in self.images.stale
         if known is not None and not stale and _is_heartbeat(known, node):
             info.node = node
-            self._changed(Change.NODE_SWAPPED, info, node)
+            self._changed(CacheChange.NODE_SWAPPED, info, node)
             return info
         if known is None or stale or known.status.images != node.status.images:
             if known is not None:
@@ -263,7 +284,7 @@ class Cache:
             self.images.add(node)
         self.tree.add(node)
         info.set_node(node)
-        self._changed(Change.NODE_SET, info, tuple(info.pods.values()))
+        self._changed(CacheChange.NODE_SET, info, tuple(info.pods.values()))
         return info
 
     def remove_node(self, name: str) -> None:
@@ -277,20 +298,46 @@ class Cache:
         info.node = None
         info.allocatable = {}
         info.image_states = {}
-        self._changed(Change.NODE_REMOVED, info, tuple(info.pods.values()))
+        self._changed(CacheChange.NODE_REMOVED, info, tuple(info.pods.values()))
         if not info.pods:
             del self.nodes[name]
 
     # -- the node table's feed --------------------------------------------------------------
 
-    def _changed(self, change: Change, info: NodeInfo, payload: Any) -> None:
+    def _changed(self, change: CacheChange, info: NodeInfo, payload: Any) -> None:
         self._generation = info.generation = self._generation + 1
         self.changes.append((change, info, payload))
 
-    def take_changes(self) -> list[tuple[Change, NodeInfo, Any]]:
+    def take_changes(self) -> list[tuple[CacheChange, NodeInfo, Any]]:
         """What changed since the last call, in order."""
         changes, self.changes = self.changes, []
         return changes
+
+
+class LiftedPods:
+    """Pods that are off their nodes during a trial: to everybody else they are where they were."""
+
+    def __init__(self, cache: Cache, pods: Sequence[PodInfo]) -> None:
+        self._cache = cache
+        self._lifted: dict[str, PodInfo] = {}
+        self._orders = {pod.node_name: [*cache.nodes[pod.node_name].pods] for pod in pods}
+        self.lift(pods)
+
+    def lift(self, pods: Sequence[PodInfo]) -> None:
+        for pod in pods:
+            self._lifted[pod.uid] = pod
+        self._cache.lift(pods)
+
+    def put_back(self, pods: Sequence[PodInfo]) -> None:
+        for pod in pods:
+            del self._lifted[pod.uid]
+        self._cache.put_back(pods)
+
+    def end(self) -> None:
+        """Put back who is still lifted; each node has its pods in the order they had."""
+        self.put_back([*self._lifted.values()])
+        for name, order in self._orders.items():
+            self._cache.reorder(name, order)
 
 
 def _key(pod: Pod) -> str:
@@ -312,20 +359,22 @@ def same_kind(known: PodInfo, pod: Pod) -> PodKind:
     A bind in this process changes the node's name, perhaps the labels, and shares everything else
     with the object before, so a look at identities saves encoding the pod.
     """
-    old, new = known.pod, pod
-    was, now, before, after = old.metadata, new.metadata, old.status, new.status
+    old = known.pod
     same = (
-        was.namespace == now.namespace
-        and was.owner_references is now.owner_references
-        and was.deletion_timestamp is now.deletion_timestamp
+        _said_of(old) == _said_of(pod)
         # What a pod that runs was given can be anywhere in its status.
-        and not (before.container_statuses or after.container_statuses)
-        and not (before.resources or after.resources)
-        and _differ_in_node_alone(old.spec, new.spec)
+        and not any(_amounts_of(old) + _amounts_of(pod))
+        and _differ_in_node_alone(old.spec, pod.spec)
     )
     if not same:
         return kind_of(pod)
-    return known.kind if was.labels is now.labels else known.kind.relabelled(pod)
+    return known.kind if old.metadata.labels is pod.metadata.labels else known.kind.relabelled(pod)
+
+
+_said_of = attrgetter(
+    "metadata.namespace", "metadata.owner_references", "metadata.deletion_timestamp"
+)
+_amounts_of = attrgetter("status.container_statuses", "status.resources")
 
 
 def _differ_in_node_alone(old: PodSpec, new: PodSpec) -> bool:
@@ -344,12 +393,12 @@ def _is_heartbeat(old: Node, new: Node) -> bool:
         and before.capacity == after.capacity
         and before.images == after.images
         and before.declared_features == after.declared_features
-        and _condition_states(old) == _condition_states(new)
+        and condition_states(old) == condition_states(new)
     )
 
 
-def _condition_states(node: Node) -> dict[str, str]:
+def condition_states(node: Node) -> dict[str, str]:
     return {condition.type: condition.status for condition in node.status.conditions or ()}
 
 
-__all__ = ["Cache", "CacheCorrupted", "CacheError"]
+__all__ = ["Cache", "CacheCorrupted", "CacheError", "LiftedPods"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum
 
 
-class Change(Enum):
+class CacheChange(Enum):
     NODE_SET = "node set"
     """A node was added or updated; payload: the pods on it at that moment."""
     NODE_SWAPPED = "node swapped"

@@ -17,7 +17,7 @@ import numpy as np
 from stowplan.state.counts import CountColumn, DomainCounts, Domains
 from stowplan.state.label_column import LabelColumn
 from stowplan.state.pod_info import KeptPer, PodKind, kind_count
-from stowplan.state.pod_sorts import Place, PodSort, places_of
+from stowplan.state.pod_sorts import Place, PodSort, filed_for, filed_for_terms
 from stowplan.state.row_set import ALL_NODES, Member, all_nodes
 
 if TYPE_CHECKING:
@@ -143,10 +143,10 @@ class CountIndex:
         kept = self._counting[kind.ref]
         if kept.get("version") != self._version:
             kept["version"] = self._version
+            at = self._columns_at
             kept["columns"] = [
                 (column, weight)
-                for place in places_of(kind)
-                for column in self._columns_at.get(place, ())
+                for column in (*filed_for(kind, at), *filed_for_terms(kind, at))
                 if (weight := column.sort.weigh(kind))
             ]
         counting: list[tuple[CountColumn, int]] = kept["columns"]

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stowplan.objects.node import Node, Taint
-from stowplan.state.changes import Change
+from stowplan.state.changes import CacheChange
 from stowplan.state.consistency import table_problems
 from stowplan.state.count_index import CountIndex
 from stowplan.state.image_columns import ImageColumns
@@ -71,8 +71,6 @@ class NodeTable:
         """Whether a row counts as changed too when nothing but the kind of a pod on it did."""
         self.columns_version = 0
         """Grows when a resource gets a column: until then it has one that is zero for ever."""
-        self.rows_written = 0
-        """How many rows were ever written: what refreshing has cost."""
         self.pods = PodTable()
         self.counts = CountIndex(self)
         """Pods of every sort somebody asks for, per node and per topology domain."""
@@ -274,48 +272,46 @@ class NodeTable:
         self._tree, self._image_table = cache.tree, cache.images
         image_version = self._image_table.version
         dirty: dict[int, NodeInfo] = {}
-        infos = self.infos
+        infos, pods, counts = self.infos, self.pods, self.counts
+        image_versions = self._image_versions
         for change, info, payload in changes:
             row = info.row
-            if row >= 0:
-                infos[row] = info  # A copy of the one before, if that is shared with a fork.
-            if change is _POD_ADDED:
-                if row >= 0:
-                    self.pods.add(payload, row)
-                    self.counts.count(payload.kind, row, 1)
-                    dirty[row] = info
-            elif change is _POD_SWAPPED:
-                if row >= 0 and self._image_versions[row] != image_version:
-                    dirty[row] = info
-            elif change is _POD_REDEFINED:
-                if row >= 0:
-                    counts_differ = self._redefine_pod(row, *payload)
-                    if (
-                        counts_differ
-                        or self.follows_pod_kinds
-                        or self._image_versions[row] != image_version
-                    ):
-                        dirty[row] = info
-            elif change is _POD_REMOVED:
-                if row >= 0:
-                    self.pods.remove(payload)
-                    self.counts.count(payload.kind, row, -1)
-                    dirty[row] = info
-            elif change is _NODE_SET:
-                if row < 0:
+            if row < 0:
+                # What happens on a node that has no row is told when it gets one.
+                if change is _NODE_SET:
                     row = self._take_row(info)
                     for pod in payload:
                         self._count_pod(pod, row, 1)
-                dirty[row] = info
-            elif row < 0:
+                    dirty[row] = info
                 continue
+            infos[row] = info  # A copy of the one before, if that is shared with a fork.
+            if change is _POD_ADDED:
+                pods.add(payload, row)
+                counts.count(payload.kind, row, 1)
+                dirty[row] = info
+            elif change is _POD_SWAPPED:
+                if image_versions[row] != image_version:
+                    dirty[row] = info
+            elif change is _POD_REDEFINED:
+                if (
+                    self._redefine_pod(row, *payload)
+                    or self.follows_pod_kinds
+                    or image_versions[row] != image_version
+                ):
+                    dirty[row] = info
+            elif change is _POD_REMOVED:
+                pods.remove(payload)
+                counts.count(payload.kind, row, -1)
+                dirty[row] = info
+            elif change is _NODE_SET:
+                dirty[row] = info
             elif change is _NODE_REMOVED:
                 dirty.pop(row, None)
                 self._free_row(info, payload)
             elif row not in dirty:
                 # The node object was swapped, with nothing changed that anybody reads.
                 self._nodes[row] = payload
-                if self._image_versions[row] != image_version:
+                if image_versions[row] != image_version:
                     dirty[row] = info
         for row, info in dirty.items():
             self._write_row(row, info)
@@ -452,7 +448,6 @@ class NodeTable:
             self.node_log[version % LOG_MAX] = row
 
     def _write_row(self, row: int, info: NodeInfo) -> None:
-        self.rows_written += 1
         requested = info.requested
         if not requested.keys() <= self._requested.keys():
             for name in requested:
@@ -546,12 +541,12 @@ class NodeTable:
 
 
 # An enum's members are slow to reach through the class, and these are asked for at every change.
-_NODE_SET, _NODE_REMOVED = Change.NODE_SET, Change.NODE_REMOVED
+_NODE_SET, _NODE_REMOVED = CacheChange.NODE_SET, CacheChange.NODE_REMOVED
 _POD_ADDED, _POD_SWAPPED, _POD_REDEFINED, _POD_REMOVED = (
-    Change.POD_ADDED,
-    Change.POD_SWAPPED,
-    Change.POD_REDEFINED,
-    Change.POD_REMOVED,
+    CacheChange.POD_ADDED,
+    CacheChange.POD_SWAPPED,
+    CacheChange.POD_REDEFINED,
+    CacheChange.POD_REMOVED,
 )
 
 _COLUMNS: dict[str, type[np.generic]] = {

@@ -12,13 +12,16 @@ from itertools import islice
 from typing import Any, TypeVar, cast
 
 from stowplan.objects.base import KubeObject
-from stowplan.objects.kinds import KIND_BY_STRUCT, Kind
+from stowplan.objects.devices import ResourceClaim
 
 Object = TypeVar("Object", bound=KubeObject)
 Derived = TypeVar("Derived")
 
 _LOG_MAX = 4096
 """Changed keys remembered per kind; who is further behind has to look at everything."""
+
+_OF_ONE_POD = frozenset({ResourceClaim})
+"""Written for every pod that has one: what holds for all pods must not end with each of them."""
 
 _NONE: Mapping[str, Any] = {}
 
@@ -29,7 +32,7 @@ class ObjectIndex:
         self._versions: dict[type[KubeObject], int] = {}
         self._logs: dict[type[KubeObject], deque[str]] = {}
         self.change_count = 0
-        """Grows with every change to any object."""
+        """Grows with every change to any object but those of single pods."""
         self._derived: dict[Callable[[ObjectIndex], Any], Any] = {}
 
     def fork(self) -> ObjectIndex:
@@ -64,7 +67,8 @@ class ObjectIndex:
         if struct not in self._logs:
             self._logs[struct] = deque(maxlen=_LOG_MAX)
         self._logs[struct].append(key)
-        self.change_count += 1
+        if struct not in _OF_ONE_POD:
+            self.change_count += 1
         self._versions[struct] = self._versions.get(struct, 0) + 1
 
     def get(self, struct: type[Object], key: str) -> Object | None:
@@ -87,6 +91,3 @@ class ObjectIndex:
             return []
         log = self._logs[struct]
         return None if count > len(log) else list(islice(reversed(log), count))
-
-    def kinds(self) -> dict[Kind, dict[str, Any]]:
-        return {KIND_BY_STRUCT[struct]: objects for struct, objects in self._by_struct.items()}

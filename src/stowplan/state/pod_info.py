@@ -1,9 +1,10 @@
 """PodInfo: a pod with everything scheduling derives from it, shared between replicas.
 
-Replicas differ in name and uid, in the names of their claims, and in little else.  What plugins
-read of a pod (requests, parsed selectors, terms, ports) hangs on its `PodKind`, which all pods with
-the same scheduling-relevant content share: a thousand replicas are parsed once, and anything kept
-"per kind of pod" is kept once.  Kinds are held weakly: the last pod takes its kind with it.
+Replicas differ in name and uid, in the names of their claims and groups, and in little else.  What
+plugins read of a pod (requests, parsed selectors, terms, ports) hangs on its `PodKind`, which all
+pods with the same scheduling-relevant content share: a thousand replicas are parsed once, and
+anything kept "per kind of pod" is kept once.  Kinds are held weakly: the last pod takes its kind
+with it.
 """
 
 from __future__ import annotations
@@ -25,11 +26,14 @@ from stowplan.objects.pod import (
     Pod,
     PodAffinity,
     PodAffinityTerm,
+    PodResourceClaim,
+    PodSchedulingGroup,
     PodSpec,
     ResourceRequirements,
     Toleration,
     Volume,
 )
+from stowplan.objects.pod_groups import group_key
 from stowplan.objects.resources import (
     CPU,
     MEMORY,
@@ -163,6 +167,7 @@ class PodKind:
         "__weakref__",
         "has_claims",
         "has_pod_affinity",
+        "is_member",
         "labels",
         "namespace",
         "pod",
@@ -175,7 +180,7 @@ class PodKind:
 
     def __init__(self, pod: Pod) -> None:
         self.pod = pod
-        """Any one pod of this kind: read its spec, never its name nor those of its claims."""
+        """Any one pod of this kind: read its spec, never its name, its group's or its claims'."""
         self.namespace: str = pod.metadata.namespace
         self.labels: dict[str, str] = pod.metadata.labels or NO_LABELS
         self.terminating = pod.metadata.deletion_timestamp is not None
@@ -185,6 +190,8 @@ class PodKind:
         """Volumes of a sort that scheduling looks at; not secrets, config maps and the like."""
         self.has_claims = bool(self.volumes) and any(map(_is_for_claim, self.volumes))
         """Whether pods of this kind have claims; which ones, each of them says for itself."""
+        self.is_member = spec.scheduling_group is not None
+        """Whether pods of this kind belong to groups; to which, each of them says for itself."""
         affinity = spec.affinity
         self.has_pod_affinity = affinity is not None and (
             affinity.pod_affinity is not None or affinity.pod_anti_affinity is not None
@@ -338,6 +345,7 @@ class PodKind:
 
 
 _NO_AFFINITY = Affinity()
+_SOME_GROUP = PodSchedulingGroup()
 
 _FROM_SPEC = ("_terms", "required_node_affinity")
 """What takes long to parse, and is the same whatever the labels."""
@@ -411,6 +419,11 @@ class PodInfo:
         return self.pod.spec.node_name
 
     @property
+    def group_key(self) -> str:
+        """`namespace/name` of its group; empty for a pod of its own."""
+        return group_key(self.pod) if self.kind.is_member else ""
+
+    @property
     def claim_keys(self) -> list[str]:
         """`namespace/claim` of every persistentVolumeClaim volume."""
         if not self.kind.has_claims:
@@ -462,10 +475,17 @@ _latest = None, "", None, _nobody
 
 def _kind_by_content(pod: Pod) -> PodKind:
     metadata, spec, status = pod.metadata, pod.spec, pod.status
-    if spec.volumes:
-        spec = replace(spec, node_name="", volumes=[_unnamed(v) for v in spec.volumes])
+    if spec.volumes or spec.resource_claims:
+        spec = replace(
+            spec,
+            node_name="",
+            volumes=[_unnamed(v) for v in spec.volumes or ()],
+            resource_claims=_nameless(spec.resource_claims),
+        )
     elif spec.node_name:
         spec = replace(spec, node_name="")
+    if spec.scheduling_group is not None:
+        spec = replace(spec, scheduling_group=_SOME_GROUP)
     key = (
         metadata.namespace,
         metadata.deletion_timestamp is not None,
@@ -488,6 +508,8 @@ def _traits_key(pod: Pod) -> tuple[Any, ...]:
         containers=[_sizeless(c) for c in spec.containers or ()],
         init_containers=[_sizeless(c) for c in spec.init_containers or ()],
         volumes=[_unnamed(volume) for volume in spec.volumes or ()],
+        resource_claims=_nameless(spec.resource_claims),
+        scheduling_group=None if spec.scheduling_group is None else _SOME_GROUP,
     )
     return (
         metadata.namespace,
@@ -513,6 +535,14 @@ def _unnamed(volume: Volume) -> Volume:
     if claim is None:
         return volume
     return replace(volume, persistent_volume_claim=replace(claim, claim_name=""))
+
+
+def _nameless(claims: list[PodResourceClaim] | None) -> list[PodResourceClaim] | None:
+    """So many claims for devices, whatever they are called."""
+    return claims and [_ANY_CLAIM] * len(claims)
+
+
+_ANY_CLAIM = PodResourceClaim()
 
 
 def _controller_key(metadata: ObjectMeta) -> tuple[str, str, str] | None:

@@ -2,13 +2,14 @@
 
 A sort is hashable and equal to another that means the same: it is the key under which counts are
 kept.  Sorts and terms are found by *place*, a namespace together with a label that the selector
-asks for, so that of thousands only the few that can concern a kind of pod are looked at.
+asks for, so that of thousands only the few that can concern a kind of pod are looked at.  Kinds
+with very many labels are not filed under those: they are looked at whenever a label is asked for.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -33,6 +34,9 @@ _WEIGHTED_SORTS = frozenset({"preferred_affinity", "preferred_anti_affinity"})
 
 _PLACES_MAX = 64
 """Namespaces times values, for one selector; with more, it is found by one of the two alone."""
+
+_LABELS_MAX = 64
+"""A kind of pod with more is not filed under each of them."""
 
 
 class PodSort(Protocol):
@@ -112,8 +116,7 @@ class PodsMatchingSome:
     def weigh(self, kind: PodKind) -> int:
         return sum(
             weight
-            for place in places_of(kind)
-            for weight, (namespaces, selector) in self._at.get(place, ())
+            for weight, (namespaces, selector) in filed_for(kind, self._at)
             if (namespaces is None or kind.namespace in namespaces)
             and selector.matches(kind.labels)
         )
@@ -130,10 +133,14 @@ def selector_places(namespaces: Iterable[str] | None, selector: Selector) -> lis
     if selector.is_nothing:
         return []
     where = [None] if namespaces is None else list(namespaces)
-    accepting = [r for r in selector.requirements if r.operator == IN]
-    if not accepting:
+    narrowest = None
+    for requirement in selector.requirements:
+        if requirement.operator == IN and (
+            narrowest is None or len(requirement.values) < len(narrowest.values)
+        ):
+            narrowest = requirement
+    if narrowest is None:
         return [(namespace, None) for namespace in where]
-    narrowest = min(accepting, key=lambda requirement: len(requirement.values))
     pairs = [(narrowest.key, value) for value in narrowest.values]
     if len(where) * len(pairs) <= _PLACES_MAX or None in where:
         return [(namespace, pair) for namespace in where for pair in pairs]
@@ -163,13 +170,63 @@ def term_places(term: Term) -> list[Place]:
     return selector_places(None if by_selector else term.namespaces, term.selector)
 
 
+def filed_for(kind: PodKind, at: Mapping[Place, Iterable[Any]]) -> list[Any]:
+    """What is filed under selectors that may match this kind: the fewer are gone through, places
+    or labels."""
+    places: Iterable[Place]
+    if not is_wide(kind):
+        places = _places(kind)
+    elif len(at) < len(kind.labels):
+        places = [*_open_places(kind), *(it for it in at if is_label_place(it, kind))]
+    else:
+        places = [*_open_places(kind), *_label_places(kind)]
+    return [item for place in places for item in at.get(place, ())]
+
+
+def filed_for_terms(kind: PodKind, at: Mapping[Place, Iterable[Any]]) -> list[Any]:
+    """What is filed under terms that pods of this kind carry."""
+    if not kind.has_pod_affinity:
+        return []
+    return [item for place in _term_places(kind) for item in at.get(place, ())]
+
+
+def filing_places(kind: PodKind) -> list[Place]:
+    """Where the kind itself is filed; a wide one is not under its labels."""
+    places = _open_places(kind) if is_wide(kind) else _places(kind)
+    return [*places, *_term_places(kind)] if kind.has_pod_affinity else places
+
+
+def is_wide(kind: PodKind) -> bool:
+    """Whether it has so many labels that filing it under each takes long."""
+    return len(kind.labels) > _LABELS_MAX
+
+
+def is_label_place(place: Place, kind: PodKind) -> bool:
+    """Whether the place asks for a label that this kind has."""
+    namespace, pair = place
+    return (
+        type(pair) is tuple
+        and (namespace is None or namespace == kind.namespace)
+        and kind.labels.get(pair[0]) == pair[1]
+    )
+
+
 @fact
-def places_of(kind: PodKind) -> list[Place]:
-    """Where sorts and terms that concern this kind may be filed."""
-    pairs: list[Any] = [None, *kind.labels.items()]
-    places: list[Place]
-    places = [(namespace, pair) for namespace in (kind.namespace, None) for pair in pairs]
-    if kind.has_pod_affinity:
-        for sort in TERM_SORTS:
-            places += [(sort, term) for term in term_counts(kind, sort)]
-    return places
+def _places(kind: PodKind) -> list[Place]:
+    """Where selectors that may match this kind are filed."""
+    return [*_open_places(kind), *_label_places(kind)]
+
+
+def _open_places(kind: PodKind) -> list[Place]:
+    return [(kind.namespace, None), (None, None)]
+
+
+def _label_places(kind: PodKind) -> list[Place]:
+    return [
+        (namespace, pair) for namespace in (kind.namespace, None) for pair in kind.labels.items()
+    ]
+
+
+@fact
+def _term_places(kind: PodKind) -> list[Place]:
+    return [(sort, term) for sort in TERM_SORTS for term in term_counts(kind, sort)]

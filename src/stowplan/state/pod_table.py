@@ -14,7 +14,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stowplan.state.pod_info import PodInfo, PodKind, Term
-from stowplan.state.pod_sorts import TERM_SORTS, Place, places_of, term_counts, term_places
+from stowplan.state.pod_sorts import (
+    TERM_SORTS,
+    Place,
+    filed_for,
+    filing_places,
+    is_label_place,
+    is_wide,
+    term_counts,
+    term_places,
+)
 
 Slots = NDArray[np.int32]
 Serials = NDArray[np.int64]
@@ -64,8 +73,7 @@ class TermUse:
             return []
         return [
             term
-            for place in places_of(kind)
-            for term in at.get(place, ())
+            for term in filed_for(kind, at)
             if term.matches(kind.namespace, kind.labels, namespace_labels)
         ]
 
@@ -87,6 +95,7 @@ class PodTable:
         """How often a pod became one of another kind."""
         self._slot_of_kind: dict[PodKind, int] = {}
         self._kinds_at: dict[Place, dict[PodKind, None]] = {}
+        self._wide_kinds: dict[PodKind, None] = {}
         self._kind_refs: list[int] = []
         self._free_kinds: list[int] = []
         self._kind_slots: Slots = np.full(256, -1, np.int32)
@@ -110,6 +119,7 @@ class PodTable:
         fork.redefined = self.redefined
         fork._slot_of_kind = self._slot_of_kind.copy()
         fork._kinds_at = {place: kinds.copy() for place, kinds in self._kinds_at.items()}
+        fork._wide_kinds = self._wide_kinds.copy()
         fork._free_kinds, fork._free = self._free_kinds.copy(), self._free.copy()
         fork._kind_slots, fork._rows = self._kind_slots.copy(), self._rows.copy()
         fork._look()
@@ -142,6 +152,9 @@ class PodTable:
         for place in places:
             for kind in self._kinds_at.get(place, ()):
                 yield self._slot_of_kind[kind], kind
+            for kind in self._wide_kinds:
+                if is_label_place(place, kind):
+                    yield self._slot_of_kind[kind], kind
 
     def add(self, pod: PodInfo, row: int) -> None:
         slot = self._free.pop() if self._free else len(self._slot_of)
@@ -207,9 +220,12 @@ class PodTable:
         self._kinds_taken += 1
         self._kind_serials[slot] = self._kinds_taken
         self._slot_of_kind[kind] = slot
-        for place in places_of(kind):
+        for place in filing_places(kind):
             self._kinds_at.setdefault(place, {})[kind] = None
-        self._count_terms(kind, 1)
+        if is_wide(kind):
+            self._wide_kinds[kind] = None
+        if kind.has_pod_affinity:
+            self._count_terms(kind, 1)
         return slot
 
     def _drop_kind(self, kind: PodKind) -> None:
@@ -219,13 +235,13 @@ class PodTable:
             self.kinds[slot] = None
             del self._slot_of_kind[kind]
             self._free_kinds.append(slot)
-            for place in places_of(kind):
+            for place in filing_places(kind):
                 _discard(self._kinds_at, place, kind)
-            self._count_terms(kind, -1)
+            self._wide_kinds.pop(kind, None)
+            if kind.has_pod_affinity:
+                self._count_terms(kind, -1)
 
     def _count_terms(self, kind: PodKind, amount: int) -> None:
-        if not kind.has_pod_affinity:
-            return
         for sort in TERM_SORTS:
             use: TermUse = getattr(self, sort)
             for term in term_counts(kind, sort):

@@ -11,7 +11,9 @@ attached volumes follow the table like this.
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from stowplan.state.node_table import NodeTable
@@ -23,14 +25,12 @@ FEW = 8
 """Up to so many changes are followed one by one: cheaper than arrays."""
 
 
-class RowFollower:
-    __slots__ = ("_basis", "_of_nodes", "_seen", "_size")
-
-    def __init__(self, *, of_nodes: bool = False) -> None:
-        """`of_nodes`: only node objects matter; pods may come and go."""
-        self._of_nodes = of_nodes
-        self._seen = self._size = -1
-        self._basis: object = None
+class RowFollower(Struct, eq=False):
+    of_nodes: bool = False
+    """Only node objects matter; pods may come and go."""
+    _seen: int = -1
+    _size: int = -1
+    _basis: Any = None
 
     def changed(
         self, table: NodeTable, basis: object = None, at_most: int = LOG_MAX
@@ -39,7 +39,7 @@ class RowFollower:
 
         With `at_most=FEW`, for one who would rather look at all rows than at more than a few.
         """
-        if self._of_nodes:
+        if self.of_nodes:
             latest, log = table.node_version, table.node_log
         else:
             latest, log = table.version, table.log

@@ -54,13 +54,13 @@ def kind_named(name: str) -> Kind:
 
 
 def apply_all(store: Store, manifests: list[Manifest]) -> list[str]:
-    """Check everything, then apply it; kinds that the cluster does not store are left out."""
+    """Check everything, then apply it; kinds that the cluster does not serve are left out."""
     checked: list[tuple[Kind, str, dict[str, Any]]] = []
     for where, data in manifests:
         refuse_misspelled(data, where)
         decode(data, where)
         kind = STORED_KIND_BY_NAME.get((str(data["apiVersion"]), str(data["kind"])))
-        if kind is not None:
+        if kind is not None and store.serves(kind):
             checked.append((kind, where, data))
     checked.sort(key=lambda entry: _FIRST.get(entry[0], len(_FIRST)))
     with store.batch():

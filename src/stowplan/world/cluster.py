@@ -10,6 +10,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from html import escape
+from importlib import import_module
 from types import TracebackType
 from typing import Any, Self, cast
 
@@ -32,12 +33,18 @@ from stowplan.world.decision import Decision
 from stowplan.world.diff import Diff, compare
 from stowplan.world.dump import engine_of, filled
 from stowplan.world.engine import Engine
+from stowplan.world.garbage import garbage_stays
 from stowplan.world.listing import Listing
 from stowplan.world.live import read_cluster
 from stowplan.world.nodes import Taint
+from stowplan.world.objections import Objections
+from stowplan.world.places import Place, amounts, place_of
 from stowplan.world.reading import Objects, read_objects
 from stowplan.world.remarks import Remark, remarks_on
-from stowplan.world.setup import ClockName, Config, Setup, make_setup
+from stowplan.world.replacing import Sources, put_all, sources_of
+from stowplan.world.screening import Screen
+from stowplan.world.setup import NO_GATES, ClockName, Config, Setup, make_setup
+from stowplan.world.table import Table
 
 _ENDED = frozenset({"Succeeded", "Failed"})
 _MIRROR = "kubernetes.io/config.mirror"
@@ -53,6 +60,9 @@ class Cluster:
     Without `detail` decisions have no scores and rejections per node, which saves time and memory
     where thousands of nodes are looked at thousands of times.
 
+    A plugin that raises fails the attempt, and the pod is tried again; a `strict` cluster raises
+    `stowplan.errors.PluginError` from `run` instead, with the plugin's file and line.
+
     Extenders that the configuration names are not called.
     """
 
@@ -65,19 +75,31 @@ class Cluster:
         plugins: Iterable[type] = (),
         tie_break: TieBreak = "random",
         detail: bool = True,
+        strict: bool = False,
+        feature_gates: Mapping[str, bool] = NO_GATES,
     ) -> None:
         setup = make_setup(
-            config, seed=seed, clock=clock, plugins=plugins, tie_break=tie_break, detail=detail
+            config,
+            seed=seed,
+            clock=clock,
+            plugins=plugins,
+            tie_break=tie_break,
+            detail=detail,
+            strict=strict,
+            feature_gates=feature_gates,
         )
         self._parts: Engine | None = Engine(setup)
         self._parts.start()
+        self._sources: Sources = {}
         self.missing: tuple[str, ...] = ()
         """What a live cluster did not let us read; see `from_kubeconfig`."""
 
     @classmethod
-    def _of(cls, engine: Engine, missing: tuple[str, ...] = ()) -> Self:
+    def _of(
+        cls, engine: Engine, missing: tuple[str, ...] = (), sources: Sources | None = None
+    ) -> Self:
         cluster = cls.__new__(cls)
-        vars(cluster).update(_parts=engine, missing=missing)
+        vars(cluster).update(_parts=engine, missing=missing, _sources=dict(sources or {}))
         return cluster
 
     @property
@@ -114,6 +136,8 @@ class Cluster:
         plugins: Iterable[type] = (),
         tie_break: TieBreak = "random",
         detail: bool = True,
+        strict: bool = False,
+        feature_gates: Mapping[str, bool] = NO_GATES,
     ) -> Self:
         """A cluster with the objects of manifests or of a dump (`kubectl get -A -o json ...`).
 
@@ -123,7 +147,14 @@ class Cluster:
         something about it changes, and no pod ends by itself.
         """
         setup = make_setup(
-            config, seed=seed, clock=clock, plugins=plugins, tie_break=tie_break, detail=detail
+            config,
+            seed=seed,
+            clock=clock,
+            plugins=plugins,
+            tie_break=tie_break,
+            detail=detail,
+            strict=strict,
+            feature_gates=feature_gates,
         )
         return cls.of_manifests(setup, read_objects(objects))
 
@@ -139,6 +170,7 @@ class Cluster:
         plugins: Iterable[type] = (),
         tie_break: TieBreak = "random",
         detail: bool = True,
+        strict: bool = False,
     ) -> Self:
         """A copy of a live cluster, as a dump of all that scheduling reads; never writes to it.
 
@@ -146,15 +178,28 @@ class Cluster:
         `missing` says what, and what that hides.
         """
         setup = make_setup(
-            config, seed=seed, clock=clock, plugins=plugins, tie_break=tie_break, detail=detail
+            config,
+            seed=seed,
+            clock=clock,
+            plugins=plugins,
+            tie_break=tie_break,
+            detail=detail,
+            strict=strict,
         )
-        objects, missing = read_cluster(os.fspath(kubeconfig), context)
+        return cls.of_live(setup, os.fspath(kubeconfig), context)
+
+    @classmethod
+    def of_live(cls, setup: Setup, kubeconfig: str = "", context: str | None = None) -> Self:
+        """As `from_kubeconfig`, for who has set up everything already."""
+        objects, missing = read_cluster(kubeconfig, context)
         return cls._of(filled(setup, objects), missing)
 
     @classmethod
     def of_manifests(cls, setup: Setup, manifests: Iterable[Manifest]) -> Self:
         """As `from_dump`, for who has read and set up everything already."""
-        return cls._of(engine_of(setup, manifests))
+        with garbage_stays():
+            manifests = list(manifests)
+            return cls._of(engine_of(setup, manifests), sources=sources_of(manifests))
 
     # -- building ---------------------------------------------------------------------------
 
@@ -169,13 +214,15 @@ class Cluster:
         taints: Iterable[Taint] = (),
         prefix: str = "node",
         resources: Mapping[str, str | int] | None = None,
+        gpus: int = 0,
         like: str | None = None,
     ) -> list[str]:
         """Add nodes and return their names: `prefix-1`, `prefix-2` and so on.
 
         `zones` is a number (zone-a, zone-b, ...) or names, taken in turn.  `resources` are further
-        ones, such as `{"example.com/gpu": 4, "pods": 250}`.  `like` names a node that is there:
-        the new ones have its labels, taints and amounts.
+        ones, such as `{"example.com/gpu": 4, "pods": 250}`.  `gpus` are simulated devices, to be
+        claimed through the class gpu.stowplan.dev.  `like` names a node that is there: the new
+        ones have its labels, taints, amounts and devices.
         """
         nodes.check_count(count)
         engine = self._engine
@@ -183,7 +230,12 @@ class Cluster:
             template = nodes.node_like(self._data(NODE, like))
         else:
             template = nodes.node_template(
-                cpu=cpu, memory=memory, labels=labels, taints=taints, resources=resources
+                cpu=cpu,
+                memory=memory,
+                labels=labels,
+                taints=taints,
+                resources=resources,
+                gpus=gpus,
             )
         names_of_zones = nodes.zone_names(zones) or [""]
         taken = [thing.name for thing in self._select(NODE)]
@@ -200,12 +252,50 @@ class Cluster:
         A path of a file or folder (YAML or JSON), an object as a dict, a `List`, or a list of any
         of these.  Returns what was applied, as `Deployment default/web`.
         """
-        return apply_all(self._engine.store, read_objects(objects))
+        manifests = read_objects(objects)
+        self._forget_sources(manifests)
+        return apply_all(self._engine.store, manifests)
+
+    def put(self, objects: Objects) -> None:
+        """Make these objects part of the cluster as if it had always had them.
+
+        Unlike `apply` this may change what an API server would not let anybody change, such as the
+        node selector of a pod: each object is completed as a manifest of a dump is, and takes the
+        place of the one that is there.  A pending pod that is replaced is not tried again at once;
+        see `retry`.
+        """
+        manifests = read_objects(objects)
+        put_all(self._engine.store, manifests, self._sources)
+        self._forget_sources(manifests)
+        self._sources |= sources_of(manifests)
+
+    def retry(self, key: str) -> None:
+        """Have the scheduler try a pending pod next time it runs, whatever the pod waits for."""
+        engine = self._engine
+        engine.take_in()
+        machine = engine.driver.machine
+        pod = machine.pods.get(key)
+        if pod is not None:
+            machine.queue.activate([pod])
+            engine.driver.wake()
+
+    def reconfigure(self, config: Config) -> None:
+        """Decide with another configuration from here on; extenders are not called."""
+        setup = self._engine.setup
+        new = make_setup(config, seed=setup.seed, registry=setup.registry)
+        self._engine.driver.machine.reconfigure(new.config)
+        for pod in self.queue():
+            self.retry(pod.key)
+
+    def _forget_sources(self, manifests: Iterable[Manifest]) -> None:
+        for kind, key in sources_of(manifests):
+            self._sources.pop((kind, key), None)
 
     def delete(self, key: str, kind: str = "Pod") -> None:
         """Delete an object by `namespace/name`, or by name where there are no namespaces."""
         found = kind_named(kind)
         thing = self._find(found, key)
+        self._sources.pop((found.name, thing.key), None)
         self._engine.store.execute(Delete(found, thing.namespace, thing.name))
 
     def cordon(self, node: str) -> None:
@@ -291,6 +381,10 @@ class Cluster:
             found = [pod for pod in found if _is_pending(pod) == pending]
         return Listing(found, listing.POD_CELLS)
 
+    def pod(self, key: str) -> Pod:
+        """One pod, by `namespace/name`."""
+        return cast(Pod, self._find(POD, key))
+
     def nodes(self) -> Listing[Node]:
         used: dict[str, int] = {}
         for pod in self._select(POD):
@@ -315,6 +409,43 @@ class Cluster:
     def get(self, kind: str, key: str) -> dict[str, Any]:
         """One object as plain data, as the API serves it."""
         return self._data(kind_named(kind), key)
+
+    def source(self, kind: str, key: str) -> dict[str, Any] | None:
+        """The object as the manifest or dump has it that this cluster was made of; None for an
+        object that came about otherwise, or was changed since.  Nodes and pods that ran from the
+        beginning are not kept."""
+        found = kind_named(kind)
+        return self._sources.get((found.name, self._find(found, key).key))
+
+    @property
+    def has_sources(self) -> bool:
+        """Whether this cluster was made of manifests or a dump."""
+        return bool(self._sources)
+
+    def allocatable(self) -> Table:
+        """Nodes by resources: how much there is in all (cpu in thousandths)."""
+        return amounts(self._engine.driver.machine, free=False)
+
+    def free(self) -> Table:
+        """Nodes by resources: how much is left beside the pods that are there, as the scheduler
+        counts it (cpu in thousandths; `pods` is how many more a node takes)."""
+        return amounts(self._engine.driver.machine, free=True)
+
+    def objections(self, key: str) -> Objections:
+        """Which plugins turn down which nodes for this pod, each plugin asked for itself.
+
+        Whether the pod has a node does not matter, but a pod that runs is counted there.
+        """
+        with self.screen() as screen:
+            return screen.objections(self.get("Pod", key))
+
+    def screen(self) -> Screen:
+        """For asking about many pods that are not there: whether they would fit, as things are."""
+        return Screen(self._engine.fork(), self._sources)
+
+    def place(self, key: str) -> Place:
+        """Where a pod stands: in which part of the queue, since when, how often it was tried."""
+        return place_of(self._engine.driver.machine, self.pod(key))
 
     def queue(self) -> Listing[Pod]:
         """The pods that wait for a decision, in the order the scheduler would take them.
@@ -357,7 +488,7 @@ class Cluster:
         engine = self._engine
         entries = engine.history.of(key)
         if entries:
-            return Decision.of(entries[-1], engine.history)
+            return Decision.of(entries[-1], engine.history, self)
         queued = engine.driver.machine.queue.get(key)
         if queued is not None and queued.gating_status is not None:
             return _gated(key, queued.gating_status.message, queued.gating_plugin)
@@ -371,6 +502,10 @@ class Cluster:
         """The last decision on every pod that was tried, those decided last at the end."""
         return [self.decision(key) for key in self._engine.history.pods()]
 
+    def plugin_traces(self) -> list[str]:
+        """Tracebacks of what plugins raised, each once; some of the first."""
+        return list(self._engine.history.traces)
+
     # -- another world ----------------------------------------------------------------------
 
     def fork(self) -> Self:
@@ -379,7 +514,19 @@ class Cluster:
         Neither notices the other.  Pods that wait at Permit, or for what PreBind does, begin their
         attempt anew in the fork, as they would after a restart of the scheduler.
         """
-        return self._of(self._engine.fork(), self.missing)
+        return self._of(self._engine.fork(), self.missing, self._sources)
+
+    def what_if(self, **changes: Any) -> Any:
+        """What would become of everybody after these changes: `stowplan.answers.what_if`."""
+        return import_module("stowplan.answers").what_if(self, **changes)
+
+    def why(self, key: str = "", **options: Any) -> Any:
+        """Why a pod has no node, or has this one, and what would help: `stowplan.answers.why`.
+
+        Without a key: all pending pods, by cause.
+        """
+        # By name: rooms above this one are not imported.
+        return import_module("stowplan.answers").why(self, key, **options)
 
     def diff(self, other: Cluster) -> Diff:
         """What is different here from the other one: `trial.diff(cluster)`."""

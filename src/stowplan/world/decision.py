@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from html import escape
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
 from stowplan.core.decision import Decision as CoreDecision
 from stowplan.core.explanation import Explanation
+from stowplan.errors import InputError
 from stowplan.world.history import Entry, History
 from stowplan.world.table import Table, text_column
+
+if TYPE_CHECKING:
+    from stowplan.world.cluster import Cluster
 
 
 class Decision:
@@ -20,19 +24,27 @@ class Decision:
     first.
     """
 
-    __slots__ = ("_brief", "_entry", "_explanation", "_history")
+    __slots__ = ("_brief", "_cluster", "_entry", "_explanation", "_history")
 
     def __init__(self, brief: CoreDecision, explanation: Explanation | None = None) -> None:
         self._brief = brief
         self._explanation = explanation
         self._entry: Entry | None = None
         self._history: History | None = None
+        self._cluster: Cluster | None = None
 
     @classmethod
-    def of(cls, entry: Entry, history: History) -> Decision:
+    def of(cls, entry: Entry, history: History, cluster: Cluster | None = None) -> Decision:
         decision = cls(entry.decision, history.explanation_of(entry))
         decision._entry, decision._history = entry, history
+        decision._cluster = cluster
         return decision
+
+    def explain(self) -> Any:
+        """Why, with names and amounts, and what would help: `cluster.why(pod)`, as it is now."""
+        if self._cluster is None:
+            raise InputError(f"there is no cluster any more to ask about {self.pod!r}")
+        return self._cluster.why(self.pod)
 
     @property
     def pod(self) -> str:
@@ -96,6 +108,24 @@ class Decision:
     def gated(self) -> bool:
         """Held back before the queue, so no node was looked at."""
         return self._brief.gated
+
+    @property
+    def claims(self) -> dict[str, Any]:
+        """The pod's claims by name, once it has a node: their devices, and who reserved them."""
+        return dict(self._detail("claims") or {})
+
+    @property
+    def unmet_requests(self) -> list[dict[str, Any]]:
+        """The requests for devices that keep the pod from getting a node.
+
+        For each its `claim`, `request` and `class`, how many devices are `wanted`, how many there
+        are `matching` and of those `free`, and `where`.  Devices are counted as they are now.
+        """
+        return [] if self._brief.node else list(self._detail("unmetRequests") or ())
+
+    def _detail(self, name: str) -> Any:
+        make = (self._brief.details or {}).get(name)
+        return None if make is None else make()
 
     @property
     def time(self) -> float:

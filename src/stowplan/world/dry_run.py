@@ -85,5 +85,8 @@ def last_words(cluster: Cluster, key: str) -> Iterator[Decision]:
     history = last.history
     if last.node:
         last = next(decision for decision in history if decision.node == last.node)
+    else:
+        # Asked as long as there is a cluster to count devices in.
+        _ = last.unmet_requests
     yield from (decision for decision in history if decision.victims)
     yield last

@@ -9,13 +9,17 @@ nobody's business.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from msgspec.structs import replace
 
 from stowplan.objects.base import KubeObject, OwnerReference
+from stowplan.objects.codec import split
+from stowplan.objects.kinds import PERSISTENT_VOLUME
 from stowplan.objects.manifests import Manifest
 from stowplan.objects.pod import ENDED_PHASES, Pod
+from stowplan.objects.storage import PersistentVolume
 from stowplan.objects.times import parse_time
 from stowplan.offline import build_cluster
 from stowplan.world.engine import Engine
@@ -24,11 +28,30 @@ from stowplan.world.setup import Setup
 
 def engine_of(setup: Setup, manifests: Iterable[Manifest]) -> Engine:
     """A cluster in which all this has been applied."""
-    return filled(setup, _with_owner_uids(build_cluster(manifests)))
+    manifests = list(manifests)
+    objects = _with_owner_uids(build_cluster(manifests))
+    return filled(setup, objects, volume_rests(manifests))
 
 
-def filled(setup: Setup, objects: list[KubeObject]) -> Engine:
-    """A cluster with all these objects; pending pods wait in the order they were created in."""
+def volume_rests(manifests: Iterable[Manifest]) -> dict[str, dict[str, Any] | None]:
+    """Per volume what no struct holds, such as `local` and `hostPath`: without a source a volume
+    is none, and could not be bound."""
+    return {
+        data["metadata"]["name"]: split(data, PersistentVolume)[1]
+        for _, data in manifests
+        if data.get("kind") == PERSISTENT_VOLUME.name
+    }
+
+
+def filled(
+    setup: Setup,
+    objects: list[KubeObject],
+    rests: Mapping[str, dict[str, Any] | None] | None = None,
+) -> Engine:
+    """A cluster with all these objects; pending pods wait in the order they were created in.
+
+    `rests` are of volumes, by name.
+    """
     engine = Engine(setup, start_s=_moment_of(objects), is_copy=True)
     pending = [obj for obj in objects if _is_pending(obj)]
     pending.sort(key=_created_s)
@@ -36,7 +59,9 @@ def filled(setup: Setup, objects: list[KubeObject]) -> Engine:
     engine.driver.start()
     with engine.store.batch():
         for obj in objects:
-            if not _is_pending(obj):
+            if isinstance(obj, PersistentVolume):
+                engine.store.put(obj, (rests or {}).get(obj.name))
+            elif not _is_pending(obj):
                 engine.store.put(obj)
     engine.controllers.start()
     engine.kubelet.start()

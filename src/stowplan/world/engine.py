@@ -7,10 +7,7 @@ virtual clock.  `cluster` is its only user.
 
 from __future__ import annotations
 
-import gc
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from random import Random
 
 from stowplan.apiserver.controllers import Controllers, Memory
@@ -18,11 +15,13 @@ from stowplan.apiserver.kubelet import Kubelet
 from stowplan.apiserver.store import Store
 from stowplan.clock import Clock, RealClock, VirtualClock
 from stowplan.core.algorithm import Explain
-from stowplan.core.attempts import AttemptLog
+from stowplan.core.attempts import AttemptLog, AttemptObserver
 from stowplan.core.explanation import Explainer, score_alone
 from stowplan.embedded import Timers, connect_scheduler
-from stowplan.errors import StowplanError
+from stowplan.errors import PluginError, StowplanError
+from stowplan.framework.errors import describe
 from stowplan.runtime.driver import Driver
+from stowplan.world.garbage import garbage_stays
 from stowplan.world.history import History
 from stowplan.world.setup import Setup
 
@@ -41,8 +40,15 @@ class Engine:
         self.clock: Clock = VirtualClock(start_s) if self.is_virtual else RealClock()
         self.timers = Timers(self.clock)
         # Nobody comes back to a watch that broke off: the history is of no use.
-        self.store = Store(self.clock, seed=setup.seed, history_max=1, create_namespaces=True)
+        self.store = Store(
+            self.clock,
+            seed=setup.seed,
+            history_max=1,
+            create_namespaces=True,
+            gates=setup.config.features,
+        )
         self.history = History(setup.history_bytes)
+        self.failures = _Failures()
         self.driver = self._scheduler()
         self.controllers, self.kubelet = _workers(self)
 
@@ -58,7 +64,7 @@ class Engine:
             self.timers.call_later,
             config=setup.config,
             seed=setup.seed,
-            log=AttemptLog(self.history, decisions_max=0),
+            log=AttemptLog(self.history, self.failures, decisions_max=0),
             registry=setup.registry,
             tie_break=setup.tie_break,
         )
@@ -70,8 +76,7 @@ class Engine:
 
     def fork(self) -> Engine:
         """Another one that is as this one is now."""
-        # Whatever is made here lives on: looking for garbage would only cost.
-        with _garbage_stays():
+        with garbage_stays():
             return self._forked()
 
     def _forked(self) -> Engine:
@@ -80,7 +85,7 @@ class Engine:
         fork.clock = VirtualClock(self.clock.now()) if self.is_virtual else self.clock
         fork.timers = Timers(fork.clock)
         fork.store = self.store.fork(fork.clock)
-        fork.history = self.history.fork()
+        fork.history, fork.failures = self.history.fork(), _Failures()
         version = self.store.resource_version
         twins: dict[int, object] = {}
         fork.driver = self._forked_scheduler(fork, version, twins)
@@ -96,7 +101,7 @@ class Engine:
 
     def _forked_scheduler(self, fork: Engine, version: str, twins: dict[int, object]) -> Driver:
         machine = self.driver.machine
-        log = AttemptLog(fork.history, decisions_max=0)
+        log = AttemptLog(fork.history, fork.failures, decisions_max=0)
         forked = machine.fork(copied(machine.random), log)
         forked.algorithm.explain = self._explain()
         call_later = fork.timers.call_later
@@ -177,6 +182,8 @@ class Engine:
         actions, run_due = 0, self.timers.run_due
         while run_due():
             actions += 1
+            if self.failures.first is not None and self.setup.strict:
+                raise self.failures.first
         return actions
 
     def _wait(self, until_s: float) -> None:
@@ -198,20 +205,22 @@ def _workers(engine: Engine, memory: Memory | None = None) -> tuple[Controllers,
             random=random,
             memory=memory,
             is_copy=is_copy,
+            gates=store.gates,
         ),
         Kubelet(store, clock=clock, call_later=call_later, random=random, is_copy=is_copy),
     )
 
 
-@contextmanager
-def _garbage_stays() -> Iterator[None]:
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
+class _Failures(AttemptObserver):
+    """The first plugin that failed."""
+
+    def __init__(self) -> None:
+        self.first: PluginError | None = None
+
+    def plugin_error(self, plugin: str, point: str, cause: Exception) -> None:
+        if self.first is None:
+            self.first = PluginError(f"{plugin} failed in {point}: {describe(cause)}")
+            self.first.__cause__ = cause
 
 
 def copied(random: Random) -> Random:

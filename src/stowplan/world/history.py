@@ -7,6 +7,7 @@ takes far more room, and is kept for as many of the latest decisions as fit into
 
 from __future__ import annotations
 
+import traceback
 from collections import ChainMap, OrderedDict
 
 from msgspec import Struct
@@ -24,6 +25,8 @@ PER_POD_MAX = 10
 
 GENERATIONS_MAX = 8
 """Dicts that a look-up may have to go through."""
+
+TRACES_MAX = 20
 
 
 class Entry(Struct, frozen=True, eq=False, gc=False):
@@ -52,6 +55,8 @@ class History(AttemptObserver):
         self._byte_count = 0
         self.count = 0
         """Decisions made so far, those forgotten included."""
+        self.traces: dict[str, None] = {}
+        """What plugins raised, as tracebacks; some of the first, each once."""
 
     def of(self, key: str) -> tuple[Entry, ...]:
         """The decisions on a pod that are still known, the latest last."""
@@ -76,6 +81,10 @@ class History(AttemptObserver):
         fork._explained = self._explained.copy()
         fork._byte_count, fork.count = self._byte_count, self.count
         return fork
+
+    def plugin_error(self, plugin: str, point: str, cause: Exception) -> None:
+        if len(self.traces) < TRACES_MAX:
+            self.traces.setdefault("".join(traceback.format_exception(cause)))
 
     def _add(self, queued: QueuedPod, decision: Decision, now_s: float) -> None:
         explanation, decision.explanation = decision.explanation, None

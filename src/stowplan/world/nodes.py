@@ -6,6 +6,7 @@ import string
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from stowplan.apiserver.controllers.device_driver import GPUS, GPUS_MAX, MEMORY, MODEL
 from stowplan.errors import InputError
 from stowplan.objects.manifests import check
 from stowplan.objects.node import Node
@@ -36,8 +37,11 @@ def node_template(
     labels: Mapping[str, str] | None = None,
     taints: Iterable[Taint] = (),
     resources: Mapping[str, str | int] | None = None,
+    gpus: int = 0,
 ) -> dict[str, Any]:
     """A node without a name; `resources` adds to cpu and memory, and may say otherwise."""
+    if not isinstance(gpus, int) or not 0 <= gpus <= GPUS_MAX:
+        raise InputError(f"{gpus!r} is no number of GPUs", hint=f"from 0 to {GPUS_MAX}")
     amounts: dict[str, str] = {
         "cpu": str(cpu),
         "memory": str(memory),
@@ -46,8 +50,11 @@ def node_template(
         **{name: str(amount) for name, amount in (resources or {}).items()},
     }
     template = {
-        "metadata": {"labels": dict(labels or {})},
-        "spec": {"taints": [_taint(taint) for taint in taints]},
+        "metadata": {
+            "labels": dict(labels or {}),
+            "annotations": {GPUS: str(gpus)} if gpus else {},
+        },
+        "spec": {"taints": [taint_fields(taint, "add_nodes: taints") for taint in taints]},
         "status": {
             "capacity": amounts,
             "allocatable": amounts,
@@ -63,8 +70,10 @@ def node_like(node: Mapping[str, Any]) -> dict[str, Any]:
     metadata, spec, status = (node.get(part) or {} for part in ("metadata", "spec", "status"))
     kept = [taint for taint in spec.get("taints") or () if not taint["key"].startswith(_LIFECYCLE)]
     copied = ("capacity", "allocatable", "images", "declaredFeatures")
+    annotations = metadata.get("annotations") or {}
+    devices = {key: annotations[key] for key in (GPUS, MODEL, MEMORY) if key in annotations}
     return {
-        "metadata": {"labels": dict(metadata.get("labels") or {})},
+        "metadata": {"labels": dict(metadata.get("labels") or {}), "annotations": devices},
         "spec": {"taints": kept},
         "status": {
             **{field: status[field] for field in copied if field in status},
@@ -81,7 +90,11 @@ def named_node(template: Mapping[str, Any], name: str, zone: str = "") -> dict[s
         "apiVersion": "v1",
         "kind": "Node",
         **template,
-        "metadata": {"name": name, "labels": labels},
+        "metadata": {
+            "name": name,
+            "labels": labels,
+            "annotations": dict(template["metadata"]["annotations"]),
+        },
     }
 
 
@@ -107,7 +120,12 @@ def free_names(prefix: str, taken: Iterable[str], count: int) -> list[str]:
     return [f"{prefix}-{number}" for number in range(first, first + count)]
 
 
-def _taint(taint: Taint) -> dict[str, str]:
+def taint_fields(taint: Taint, where: str = "taint") -> dict[str, str]:
+    """A taint as kubectl writes it, as an API server has it.
+
+    >>> taint_fields("team=ml:NoSchedule")
+    {'key': 'team', 'value': 'ml', 'effect': 'NoSchedule'}
+    """
     if isinstance(taint, Mapping):
         return dict(taint)
     rest, _, effect = taint.rpartition(":")
@@ -115,7 +133,7 @@ def _taint(taint: Taint) -> dict[str, str]:
     if not key or effect not in _EFFECTS:
         raise InputError(
             f"{taint!r} is no taint",
-            where="add_nodes: taints",
+            where=where,
             hint=f"write `key=value:Effect`, with one of: {', '.join(_EFFECTS)}",
         )
     return (

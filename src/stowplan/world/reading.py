@@ -13,6 +13,7 @@ import msgspec
 
 from stowplan.errors import InputError
 from stowplan.objects.manifests import Manifest, flatten, read_manifests
+from stowplan.world.garbage import garbage_stays
 
 STDIN = "-"
 SUFFIXES = (".json", ".yaml", ".yml")
@@ -28,7 +29,8 @@ def read_objects(objects: Objects, *, paths: bool = True) -> list[Manifest]:
 
     Text is the path of a file or folder, if `paths` are wanted.
     """
-    return list(_manifests(objects, "objects", paths))
+    with garbage_stays():
+        return list(_manifests(objects, "objects", paths))
 
 
 def read_files(names: Iterable[str]) -> list[Manifest]:
@@ -38,7 +40,8 @@ def read_files(names: Iterable[str]) -> list[Manifest]:
         raise InputError("no file is given", hint="name one with `-f FILE`, or pipe it into `-f -`")
     if names.count(STDIN) > 1:
         raise InputError("standard input can be read only once", where=STDIN)
-    return [manifest for name in names for manifest in _of_path(name)]
+    with garbage_stays():
+        return [manifest for name in names for manifest in _of_path(name)]
 
 
 def _manifests(objects: Any, where: str, paths: bool) -> Iterator[Manifest]:

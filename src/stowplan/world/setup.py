@@ -6,11 +6,18 @@ import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Literal, get_args
 
 from msgspec.structs import replace
 
-from stowplan.config import PluginRef, SchedulerConfig, load_config
+from stowplan.config import (
+    FeatureGates,
+    PluginRef,
+    SchedulerConfig,
+    load_config,
+    parse_feature_gates,
+)
 from stowplan.core.algorithm import TieBreak
 from stowplan.core.profiles import Registry
 from stowplan.errors import InputError
@@ -21,6 +28,7 @@ Config = Mapping[str, Any] | str | os.PathLike[str] | SchedulerConfig | None
 """A KubeSchedulerConfiguration: data, the path of a file, or None for the default."""
 
 HISTORY_BYTES = 64 * 2**20
+NO_GATES: Mapping[str, bool] = MappingProxyType({})
 
 ClockName = Literal["virtual", "real"]
 
@@ -38,6 +46,7 @@ class Setup:
     """Memory for the details of past decisions."""
     extenders: tuple[str, ...] = ()
     """Addresses of the extenders that the configuration names."""
+    strict: bool = False
 
 
 def make_setup(
@@ -50,12 +59,22 @@ def make_setup(
     detail: bool = True,
     registry: Registry = IN_TREE,
     history_bytes: float = HISTORY_BYTES,
+    strict: bool = False,
+    feature_gates: Mapping[str, bool] = NO_GATES,
 ) -> Setup:
     _check_choice("clock", clock, get_args(ClockName))
     _check_choice("tie_break", tie_break, get_args(TieBreak))
     if not isinstance(seed, int):
         raise InputError(f"seed is {seed!r}", hint="it is a whole number")
-    loaded = config if isinstance(config, SchedulerConfig) else load_config(config)
+    if isinstance(config, SchedulerConfig):
+        if feature_gates:
+            raise InputError(
+                "feature_gates is given, and a configuration that was loaded without them",
+                hint="load_config takes them too, as `gates`",
+            )
+        loaded = config
+    else:
+        loaded = load_config(config, gates=_gates(feature_gates))
     own = _named(plugins, registry)
     loaded = _with_plugins(loaded, list(own))
     return Setup(
@@ -67,7 +86,13 @@ def make_setup(
         detail,
         history_bytes,
         tuple(extender.url_prefix for extender in loaded.extenders),
+        strict,
     )
+
+
+def _gates(wanted: Mapping[str, bool]) -> FeatureGates:
+    """Checked as `--feature-gates` is."""
+    return parse_feature_gates(f"{name}={value}" for name, value in wanted.items())
 
 
 def _check_choice(name: str, value: object, choices: Sequence[str]) -> None:

@@ -146,6 +146,15 @@ def test_all_at_once(world: World) -> None:
     assert [what for what, _ in world.seen] == ["DELETED"] * 3 + ["ADDED"] * 3
 
 
+def test_while_paused_it_is_scaled_all_the_same(world: World) -> None:
+    world.create(DEPLOYMENT, workload(replicas=3))
+    patch(world.store, DEPLOYMENT, "web", {"spec": {"paused": True, "replicas": 5}})
+    world.run()
+
+    assert sizes(world) == [5]
+    assert len(world.pods()) == 5
+
+
 def test_while_paused_nothing_moves(world: World) -> None:
     world.create(DEPLOYMENT, workload(replicas=2))
     patch(world.store, DEPLOYMENT, "web", {"spec": {"paused": True}})

@@ -47,13 +47,17 @@ class Lagging(GroupedStore):
 class World:
     """Everything happens in `run`."""
 
-    def __init__(self, *, binds: bool = True, lag_s: float = 0.0) -> None:
-        """`lag_s`: how long changes take to come through a watch."""
+    def __init__(
+        self, *, binds: bool = True, lag_s: float = 0.0, gates: frozenset[str] = frozenset()
+    ) -> None:
+        """`lag_s`: how long changes take to come through a watch; `gates`: those that are on."""
         self.clock = VirtualClock(START_S)
-        self.store = Store(self.clock)
+        self.store = Store(self.clock, gates=gates)
         cluster = Lagging(self.store, self.clock, lag_s)
         later, random = self.clock.at, Random(1)
-        self.controllers = Controllers(cluster, clock=self.clock, call_later=later, random=random)
+        self.controllers = Controllers(
+            cluster, clock=self.clock, call_later=later, random=random, gates=gates
+        )
         self.kubelet = Kubelet(
             cluster, clock=self.clock, call_later=later, random=random, detailed=True
         )

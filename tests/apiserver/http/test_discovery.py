@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from stowplan.apiserver.stored_kinds import STORED_KINDS
-from tests.apiserver.http.serving import Served
+from stowplan.objects.pod_groups import GENERIC_WORKLOAD
+from tests.apiserver.http.serving import Served, serve
 
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
@@ -67,13 +68,15 @@ async def test_resources_of_core(server: Served) -> None:
     assert found["pods/eviction"]["group"] == "policy"
 
 
-async def test_every_stored_kind_is_served_and_described(server: Served) -> None:
+async def test_every_stored_kind_is_served_and_described() -> None:
+    server = await serve(gates=frozenset({GENERIC_WORKLOAD}))
     for kind in STORED_KINDS:
         root = f"/apis/{kind.group}/{kind.version}" if kind.group else f"/api/{kind.version}"
         entry = (await resources(server, root))[kind.plural]
         assert (entry["kind"], entry["namespaced"]) == (kind.name, kind.namespaced)
         listed = await server.get(f"{root}/{kind.plural}")
         assert listed.data["kind"] == f"{kind.name}List"
+    await server.close()
 
 
 async def test_all_of_it_in_one_document(server: Served) -> None:

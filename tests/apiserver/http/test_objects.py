@@ -356,3 +356,35 @@ def _deployment(name: str) -> dict[str, Any]:
             },
         },
     }
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "taken"),
+    [
+        (PODS, {"spec": {"containers": [{"name": "a", "image": "i"}]}}, True),
+        (
+            DEPLOYMENTS,
+            {
+                "spec": {
+                    "selector": {"matchLabels": {"a": "b"}},
+                    "template": {
+                        "metadata": {"labels": {"a": "b"}},
+                        "spec": {"containers": [{"name": "a", "image": "i"}]},
+                    },
+                }
+            },
+            False,
+        ),
+    ],
+)
+async def test_labels_in_a_status_are_taken_in_the_core_group_only(
+    server: Served, path: str, body: Any, taken: bool
+) -> None:
+    """As kube-apiserver's strategies have it: those of apps reset the metadata."""
+    made = (await server.post(path, {"metadata": {"name": "x"}, **body})).data
+    made["metadata"]["labels"] = {"new": "label"}
+
+    assert (await server.put(f"{path}/x/status", made)).code == 200
+
+    found = (await server.get(f"{path}/x")).data["metadata"].get("labels")
+    assert found == ({"new": "label"} if taken else None)

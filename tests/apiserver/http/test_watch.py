@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from stowplan.apiserver.http import app, watch_stream
 from stowplan.objects.kinds import POD
-from tests.apiserver.http.serving import PODS, Served, serve, until
+from tests.apiserver.http.serving import PODS, Data, Served, serve, until
 from tests.apiserver.things import bind, create_pod, delete, patch
 
 
@@ -84,6 +86,87 @@ async def test_bookmarks_for_those_who_ask(server: Served) -> None:
             },
         }
         assert await other.story(2) == [("ADDED", "a"), ("ADDED", "b")]
+
+
+@pytest.mark.parametrize("count", [0, 3, 450])
+@pytest.mark.parametrize("bookmarks", ["", "&allowWatchBookmarks=true"])
+@pytest.mark.parametrize("version", ["", "&resourceVersion=0", "older"])
+@pytest.mark.parametrize("initial", ["", "true", "false"])
+async def test_where_a_watch_begins_and_which_bookmarks_it_gets(
+    server: Served, initial: str, version: str, bookmarks: str, count: int
+) -> None:
+    """As kube-apiserver's watch cache: what there is comes first for those who ask for it or name
+    no version, and its end is marked for those who take bookmarks."""
+    there = [f"p{number:03}" for number in range(count)]
+    older = server.store.resource_version
+    for name in there:
+        create_pod(server.store, name)
+    create_pod(server.store, "x")
+    begun = server.store.resource_version
+    query = f"&resourceVersion={older}" if version == "older" else version
+    if initial:
+        query += f"&resourceVersionMatch=NotOlderThan&sendInitialEvents={initial}"
+    begins_with_all = initial == "true" or (version != "older" and not initial)
+    sees_all = begins_with_all or version == "older"
+    expected = [("ADDED", name) for name in (*there, "x")] if sees_all else []
+    if begins_with_all and bookmarks:
+        expected.append(("END", begun))
+    async with server.watch(f"{PODS}?{query}{bookmarks}") as events:
+        create_pod(server.store, "y")
+        marked = server.store.resource_version
+        server.store.send_bookmarks()
+        create_pod(server.store, "z")
+        expected.append(("ADDED", "y"))
+        if bookmarks:
+            expected.append(("BOOKMARK", marked))
+        expected.append(("ADDED", "z"))
+
+        told = [_told(await events.next()) for _ in expected]
+
+    assert told == expected
+
+
+async def test_the_end_of_what_there_was_is_marked_as_of_then(
+    server: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Writes that come while it is being sent come after the mark, in version too."""
+    monkeypatch.setattr(watch_stream, "EVENTS_PER_TURN", 1)
+    for number in range(300):
+        create_pod(server.store, f"p{number:03}")
+    begun = server.store.resource_version
+    async with server.watch(f"{PODS}?allowWatchBookmarks=true") as events:
+        create_pod(server.store, "late")
+        told = [_told(await events.next()) for _ in range(302)]
+
+    assert told[300:] == [("END", begun), ("ADDED", "late")]
+
+
+def _told(event: Data) -> tuple[str, str]:
+    metadata = event["object"]["metadata"]
+    if event["type"] != "BOOKMARK":
+        return event["type"], metadata["name"]
+    marks_end = metadata.get("annotations") == {"k8s.io/initial-events-end": "true"}
+    return "END" if marks_end else "BOOKMARK", metadata["resourceVersion"]
+
+
+@pytest.mark.parametrize(
+    ("shape", "kind"), [("Table", "Table"), ("PartialObjectMetadata", "PartialObjectMetadata")]
+)
+async def test_bookmarks_have_the_shape_that_was_asked_for(
+    server: Served, shape: str, kind: str
+) -> None:
+    accept = {"Accept": f"application/json;as={shape};v=v1;g=meta.k8s.io"}
+    url = f"{server.server.url}{PODS}?watch=true&allowWatchBookmarks=true"
+    async with server.session.get(url, headers=accept) as response:
+        create_pod(server.store, "a")
+        lines = [json.loads(await response.content.readline()) for _ in range(2)]
+
+    assert [line["type"] for line in lines] == ["BOOKMARK", "ADDED"]
+    for line in lines:
+        assert (line["object"]["kind"], line["object"]["apiVersion"]) == (kind, "meta.k8s.io/v1")
+    mark = lines[0]["object"]
+    assert int(mark["metadata"]["resourceVersion"]) == int(server.store.resource_version) - 1
+    assert mark.get("rows", []) == []
 
 
 async def test_a_version_that_is_too_old(server: Served) -> None:

@@ -16,6 +16,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--requests", type=int, default=500)
+    parser.add_argument("--devices", action="store_true", help="only resource.k8s.io")
     parser.add_argument("--show", type=int, default=1000, help="differences to print")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
@@ -24,7 +25,13 @@ def main() -> None:
         try:
             ours.start()
             theirs.start()
-            tally = run(ours.api(), theirs.api(), seed=options.seed, requests=options.requests)
+            tally = run(
+                ours.api(),
+                theirs.api(),
+                seed=options.seed,
+                requests=options.requests,
+                devices=options.devices,
+            )
         finally:
             ours.stop()
             theirs.stop()

@@ -17,6 +17,8 @@ from typing import Any
 
 from stowplan.apiserver.http.resources import RESOURCES, Resource
 from stowplan.apiserver.wire_schema import Message, message, message_of
+from stowplan.objects.device_versions import GROUP, as_version
+from tests.e2e.differential.devices import CLAIM_STATUSES, PLURALS
 from tests.e2e.differential.vocabulary import PLAIN, TRIED, Data, Path
 
 JSON = "application/json"
@@ -34,6 +36,7 @@ _SCHEDULING = (
     "pods", "nodes", "persistentvolumes", "persistentvolumeclaims", "storageclasses", "csinodes",
     "priorityclasses", "runtimeclasses", "poddisruptionbudgets", "deployments", "replicasets",
 )  # fmt: skip
+_RESHAPED = ("ResourceClaim", "ResourceClaimTemplate", "ResourceSlice", "DeviceClass")
 _ALWAYS_THERE = ("events", "namespaces")
 
 
@@ -52,17 +55,19 @@ class Call:
 
 
 class Grammar:
-    def __init__(self, seed: int, namespace: str) -> None:
+    def __init__(self, seed: int, namespace: str, *, devices: bool = False) -> None:
+        """`devices`: about nothing but resource.k8s.io, in all its versions."""
         self.random = Random(seed)
         self.namespace = namespace
-        served = {
-            resource.kind.plural: resource
+        self._resources = [
+            resource
             for resource in RESOURCES
-            if resource.kind.plural in PLAIN and (resource.group or not _has_group(resource))
-        }
-        self._resources = [*served.values()]
-        self._weights = [6 if name in _SCHEDULING else 1 for name in served]
-        self._productions: tuple[tuple[int, Callable[[Resource], Call]], ...] = (
+            if resource.kind.plural in (PLURALS if devices else PLAIN)
+            and (resource.group or not _has_group(resource))
+            and (devices or not _is_older(resource))
+        ]
+        self._weights = [self._weight(resource) for resource in self._resources]
+        productions: tuple[tuple[int, Callable[[Resource], Call]], ...] = (
             (30, self._create),
             (12, self._put),
             (24, self._patch),
@@ -78,6 +83,17 @@ class Grammar:
             (3, self._malformed),
             (2, self._delete_collection),
         )
+        of_others = (self._scale, self._binding, self._eviction)
+        self._productions = [
+            (weight * 4 if devices and make == self._status else weight, make)
+            for weight, make in productions
+            if not devices or make not in of_others
+        ]
+
+    def _weight(self, resource: Resource) -> int:
+        if resource.group == GROUP:
+            return 2 if _is_older(resource) else 6
+        return 6 if resource.kind.plural in _SCHEDULING else 1
 
     def calls(self, count: int) -> Iterator[list[Call]]:
         """Lists of one call, or of watches that may run side by side."""
@@ -153,13 +169,15 @@ class Grammar:
 
     def _text(self, resource: Resource, body: Any) -> str:
         """The body as JSON; now and then with a flaw that no struct would have."""
+        if _is_older(resource) and isinstance(body, dict) and body.get("kind") in _RESHAPED:
+            body = as_version(body, body["apiVersion"])
         if not isinstance(body, dict) or not self._maybe(0.22):
-            return json.dumps(body)
+            return _compact(body)
         flaw = self.random.choice((self._unknown, self._mistyped, self._null, self._unknown))
         if self._maybe(0.2):
-            return _with_duplicate(json.dumps(body), self.random)
+            return _with_duplicate(_compact(body), self.random)
         flaw(resource, body)
-        return json.dumps(body)
+        return _compact(body)
 
     def _place(self, resource: Resource, body: Data) -> tuple[Data, Message]:
         """A mapping in the body whose fields are known."""
@@ -235,7 +253,7 @@ class Grammar:
         if not _dig(body, ("metadata", "name")) and self._maybe(0.5):
             body["metadata"]["name"] = name
         path = self._collection(resource)
-        text = json.dumps(body) if plain else self._text(resource, body)
+        text = _compact(body) if plain else self._text(resource, body)
         return Call(
             "create", "POST", path, () if plain else self._write_options(), text,
             subject=f"{path}/{name}", plural=resource.kind.plural,
@@ -266,7 +284,7 @@ class Grammar:
             if self._maybe(0.6):
                 query = (*query, ("force", self.random.choice(("true", "false", "true", "maybe"))))
         elif kind == "json":
-            text = json.dumps([self._operation(resource) for _ in range(self._few())])
+            text = _compact([self._operation(resource) for _ in range(self._few())])
         else:
             body = self._spiced(resource, {}, self._few())
             if self._maybe(0.2):
@@ -362,7 +380,8 @@ class Grammar:
                 f"metadata.name={self.namespace}-0", f"metadata.name!={self.namespace}-0",
                 f"metadata.namespace={self.namespace}", "spec.nodeName=", "spec.nodeName=n",
                 "status.phase=Pending", "spec.unschedulable=true", "spec.schedulerName=mine",
-                "spec.wrong=1", "metadata.name", "metadata.name in (a)", "type=Opaque", "",
+                "spec.driver=example.com", "spec.nodeName!=n", "spec.wrong=1",
+                "metadata.name", "metadata.name in (a)", "type=Opaque", "",
             )
         )  # fmt: skip
 
@@ -511,6 +530,7 @@ class Grammar:
 
 
 STATUSES: dict[str, tuple[Data, ...]] = {
+    "resourceclaims": CLAIM_STATUSES,
     "pods": (
         {"phase": "Running"},
         {"phase": "Failed", "reason": "Why"},
@@ -539,6 +559,15 @@ STATUSES: dict[str, tuple[Data, ...]] = {
         {"disruptionsAllowed": -1},
     ),
 }
+
+
+def _compact(body: Any) -> str:
+    """Without blanks: kube-apiserver keeps those in parameters of drivers, and stumbles on them."""
+    return json.dumps(body, separators=(",", ":"))
+
+
+def _is_older(resource: Resource) -> bool:
+    return resource.conversion is not None and resource.group == GROUP
 
 
 def _has_group(resource: Resource) -> bool:

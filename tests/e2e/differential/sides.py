@@ -25,23 +25,22 @@ class Answer:
     body: Any
 
 
-class Side:
-    """One server, and what it said last of every object."""
+class Marks:
+    """What one server said last of every object, for requests that name it."""
 
-    def __init__(self, api: Api) -> None:
-        self.api = api
+    def __init__(self) -> None:
         self._seen: dict[str, dict[str, str]] = {}
         self._version = "1"
         self._continue = ""
         self._lock = threading.Lock()
 
-    def send(self, call: Call) -> Answer:
-        watch = call.sort == "watch"
+    def filled(self, call: Call) -> tuple[list[tuple[str, str]], str | None]:
+        """Query and body, with this server's own uids and versions."""
         query = [(key, self._marked(value)) for key, value in call.query]
-        body = None if call.body is None else self._marked(call.body)
-        code, text = self.api.send_text(
-            call.method, call.path, body, query=query, content_type=call.content_type
-        )
+        return query, None if call.body is None else self._marked(call.body)
+
+    def answer(self, call: Call, code: int, text: str) -> Answer:
+        watch = call.sort == "watch"
         if code < 300 and not watch:
             self._remember(text)
         return Answer(code, body_of(text, watch=watch and code == 200))
@@ -76,6 +75,21 @@ class Side:
             if known == name and kind.lower().rstrip("s") in plural:
                 return str(metadata.get("uid" if what == "uid" else "resourceVersion", "0"))
         return "0"
+
+
+class Side:
+    """One server."""
+
+    def __init__(self, api: Api) -> None:
+        self.api = api
+        self.marks = Marks()
+
+    def send(self, call: Call) -> Answer:
+        query, body = self.marks.filled(call)
+        code, text = self.api.send_text(
+            call.method, call.path, body, query=query, content_type=call.content_type
+        )
+        return self.marks.answer(call, code, text)
 
     def remove(self, path: str) -> None:
         """Whatever holds it, the object goes."""
@@ -123,15 +137,17 @@ class Tally:
         return "\n".join([*lines, f"{'all':20} {total:6} {codes:7.1%} {bodies:7.1%}"])
 
 
-def run(ours: Api, theirs: Api, *, seed: int, requests: int) -> Tally:
+def run(ours: Api, theirs: Api, *, seed: int, requests: int, devices: bool = False) -> Tally:
     """Ask both the same, in namespaces and of objects that nobody else uses."""
     namespace = f"differential-{seed}"
+    # Every other namespace lets its claims have admin access.
+    labels = {"resource.kubernetes.io/admin-access": "true"} if devices and seed % 2 else {}
     tally = Tally()
     sides = (Side(ours), Side(theirs))
     for side in sides:
-        name = {"metadata": {"name": namespace}}
+        name = {"metadata": {"name": namespace, "labels": labels}}
         side.api.send("POST", "/api/v1/namespaces", {**name, "kind": "Namespace"})
-    grammar = Grammar(seed, namespace)
+    grammar = Grammar(seed, namespace, devices=devices)
     touched: set[str] = set()
     with ThreadPoolExecutor(32) as pool:
         try:
@@ -140,11 +156,11 @@ def run(ours: Api, theirs: Api, *, seed: int, requests: int) -> Tally:
                 _ask(pool, sides, calls, tally)
         finally:
             for side in sides:
-                _tidy(side, grammar, touched)
+                tidy(side, grammar, touched)
     return tally
 
 
-def _tidy(side: Side, grammar: Grammar, touched: set[str]) -> None:
+def tidy(side: Side, grammar: Grammar, touched: set[str]) -> None:
     """Take everything away: others use these clusters too."""
     for path in grammar.cluster_wide():
         query = {"labelSelector": f"run={grammar.namespace}"}

@@ -194,7 +194,7 @@ _NODE_EXPRESSIONS: tuple[Any, ...] = (
     [{"key": "zone", "operator": "In", "values": ["bad value!"]}],
     [],
 )
-_NODE_TERMS: tuple[Any, ...] = (
+NODE_TERMS: tuple[Any, ...] = (
     [],
     [{}],
     *([{"matchExpressions": expressions}] for expressions in _NODE_EXPRESSIONS),
@@ -357,7 +357,7 @@ POD_FIELDS: dict[Path, tuple[Any, ...]] = {
         [{"name": "", "mountPath": "/x"}],
     ),
     ("nodeSelector",): LABEL_MAPS,
-    ("affinity", "nodeAffinity", _REQUIRED, "nodeSelectorTerms"): _NODE_TERMS,
+    ("affinity", "nodeAffinity", _REQUIRED, "nodeSelectorTerms"): NODE_TERMS,
     ("affinity", "nodeAffinity", _PREFERRED): (
         *(
             [{"weight": 1, "preference": {"matchExpressions": expressions}}]
@@ -510,7 +510,7 @@ TRIED: dict[str, dict[Path, tuple[Any, ...]]] = {
         ("spec", "storageClassName"): ("sc", "Bad_", ""),
         ("spec", "volumeMode"): ("Block", "Filesystem", "Wrong"),
         ("spec", "persistentVolumeReclaimPolicy"): ("Delete", "Retain", "Recycle", "Wrong"),
-        ("spec", "nodeAffinity", "required", "nodeSelectorTerms"): _NODE_TERMS,
+        ("spec", "nodeAffinity", "required", "nodeSelectorTerms"): NODE_TERMS,
         ("spec", "claimRef"): ({"namespace": "default", "name": "c"}, {}),
         ("spec", "hostPath"): ({"path": ""}, None),
         ("spec", "csi"): ({"driver": "example.com", "volumeHandle": "h"},),

@@ -130,9 +130,22 @@ class RealCluster(Cluster):
     kind = "kubernetes"
     has_roles = True
 
-    def __init__(self, folder: Path, programs: Path) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        programs: Path,
+        *,
+        features: str = "",
+        apis: str = "",
+        protects_groups: bool = False,
+    ) -> None:
+        """`features` are feature gates to switch on, `apis` versions to serve, as flags have it;
+        `protects_groups`: they stay until a controller lets them go, which nobody runs here.
+        """
         super().__init__(folder)
+        self._protects_groups = protects_groups
         self._programs = programs
+        self._optional = {"feature-gates": features, "runtime-config": apis}
         self._etcd_port = free_port()
         self._etcd: Process | None = None
         self._server: Process | None = None
@@ -202,10 +215,14 @@ class RealCluster(Cluster):
             "token-auth-file": self.token_file,
             "authorization-mode": "RBAC",
             "delete-collection-workers": 8,
+            # Served by the embedded one too, so that both can be asked.
+            "runtime-config": "resource.k8s.io/v1beta1=true,resource.k8s.io/v1beta2=true",
             # Those that wait for controllers, which nobody runs here.
             "disable-admission-plugins": (
                 "ServiceAccount,TaintNodesByCondition,StorageObjectInUseProtection"
+                + ("" if self._protects_groups else ",PodGroupProtection")
             ),
+            **{name: text for name, text in self._optional.items() if text},
         }
         command = [
             self._programs / "kube-apiserver",
@@ -220,8 +237,10 @@ class EmbeddedCluster(Cluster):
     kind = "embedded"
     has_roles = False
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, features: str = "") -> None:
+        """`features` are feature gates to switch on, as the flag has it."""
         super().__init__(folder)
+        self._features = features
         self._server: Process | None = None
         self._written = folder / "written.kubeconfig"
 
@@ -245,6 +264,7 @@ class EmbeddedCluster(Cluster):
             "data": self.folder / "data",
             "token-file": self.token_file,
             "write-kubeconfig": self._written,
+            "feature-gates": self._features,
         }
         command = [STOWPLAN, "up", "--bare", *(f"--{name}={it}" for name, it in flags.items())]
         self._server = Process("stowplan up", command, self.folder / "up.log", {})

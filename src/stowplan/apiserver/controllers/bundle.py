@@ -10,11 +10,14 @@ from random import Random
 
 from stowplan.apiserver.controllers.daemon_set import DaemonSetController
 from stowplan.apiserver.controllers.deployment import DeploymentController
+from stowplan.apiserver.controllers.device_driver import DeviceDriver
 from stowplan.apiserver.controllers.disruption import DisruptionController
 from stowplan.apiserver.controllers.job import JobController
 from stowplan.apiserver.controllers.nodes import NodeController
+from stowplan.apiserver.controllers.pod_groups import PodGroupController
 from stowplan.apiserver.controllers.replica_set import ReplicaSetController
 from stowplan.apiserver.controllers.reporting import Reporter
+from stowplan.apiserver.controllers.resource_claims import ResourceClaimController
 from stowplan.apiserver.controllers.shared import Memory, Shared
 from stowplan.apiserver.controllers.stateful_set import StatefulSetController
 from stowplan.apiserver.controllers.volumes import VolumeController
@@ -24,16 +27,22 @@ from stowplan.cluster.reflector import CallLater
 from stowplan.objects.kinds import (
     DAEMON_SET,
     DEPLOYMENT,
+    DEVICE_CLASS,
     JOB,
     NODE,
     PERSISTENT_VOLUME,
     PERSISTENT_VOLUME_CLAIM,
     POD,
     POD_DISRUPTION_BUDGET,
+    POD_GROUP,
     REPLICA_SET,
+    RESOURCE_CLAIM,
+    RESOURCE_CLAIM_TEMPLATE,
+    RESOURCE_SLICE,
     STATEFUL_SET,
     STORAGE_CLASS,
 )
+from stowplan.objects.pod_groups import GENERIC_WORKLOAD
 
 # Owners before what they own, so that a pod finds its owner known.
 KINDS = (
@@ -47,7 +56,11 @@ KINDS = (
     STORAGE_CLASS,
     PERSISTENT_VOLUME,
     PERSISTENT_VOLUME_CLAIM,
+    DEVICE_CLASS,
+    RESOURCE_SLICE,
+    RESOURCE_CLAIM_TEMPLATE,
     POD,
+    RESOURCE_CLAIM,
 )
 
 
@@ -61,11 +74,15 @@ class Controllers:
         random: Random,
         memory: Memory | None = None,
         is_copy: bool = False,
+        gates: frozenset[str] = frozenset(),
     ) -> None:
-        """`memory`: what those of another cluster remember, if this one goes on from it."""
+        """`memory`: what those of another cluster remember, if this one goes on from it; `gates`:
+        the feature gates that are on.
+        """
+        with_groups = GENERIC_WORKLOAD in gates
         self._shared = Shared(
             cluster,
-            KINDS,
+            (*KINDS, POD_GROUP) if with_groups else KINDS,
             clock=clock,
             call_later=call_later,
             random=random,
@@ -80,6 +97,9 @@ class Controllers:
             JobController(self._shared),
             NodeController(self._shared),
             VolumeController(self._shared),
+            ResourceClaimController(self._shared),
+            DeviceDriver(self._shared),
+            *((PodGroupController(self._shared),) if with_groups else ()),
         )
         self._calls = [one.calls for one in workloads]
         self._disruption = DisruptionController(self._shared)

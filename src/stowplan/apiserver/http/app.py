@@ -16,7 +16,6 @@ from aiohttp import web
 
 from stowplan.apiserver.grouping import GroupedStore
 from stowplan.apiserver.http.auth import Authenticator
-from stowplan.apiserver.http.core_events import as_core_error
 from stowplan.apiserver.http.documents import document_at, health, nothing_at
 from stowplan.apiserver.http.encoding import Encoder
 from stowplan.apiserver.http.exchange import Exchange, Reply, as_yaml, reply
@@ -74,7 +73,7 @@ class Api:
             if answer is None:
                 user = self._authenticator.authenticate(request.headers)
                 exchange = Exchange(request, user, self.held)
-                target = parse_path(request.path)
+                target = parse_path(request.path, self._store.gates)
                 if isinstance(target, Target) and _is_watch(exchange, target):
                     return await self._watch(exchange, target)
                 answer = await self._answer(exchange, target)
@@ -95,12 +94,13 @@ class Api:
             try:
                 return await answer(exchange, target)
             except ApiError as error:
-                raise as_core_error(error) if target.resource.converted else error from None
+                conversion = target.resource.conversion
+                raise (error if conversion is None else conversion.refused(error)) from None
         if isinstance(target, Virtual):
             return await self._answer_virtual(exchange, target)
-        found = document_at(exchange)
+        found = document_at(exchange, self._store.gates)
         if found is None:
-            return nothing_at(exchange.path)
+            return nothing_at(exchange.path, self._store.gates)
         return found
 
     async def _answer_collection(self, exchange: Exchange, target: Target) -> Reply:

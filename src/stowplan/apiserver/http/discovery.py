@@ -11,23 +11,24 @@ from typing import Any
 
 from stowplan.apiserver.http.resources import (
     OBJECT_VERBS,
-    SERVED,
     SUBRESOURCE_SHAPES,
     VIRTUAL,
+    Gates,
     Resource,
+    served,
 )
 
 Data = dict[str, Any]
 
 
-def versions_of(group: str) -> list[str]:
-    return [version for served, version in SERVED if served == group]
+def versions_of(gates: Gates, group: str) -> list[str]:
+    return [version for group_, version in served(gates) if group_ == group]
 
 
 @cache
-def groups() -> tuple[str, ...]:
+def groups(gates: Gates) -> tuple[str, ...]:
     """Every named group, the core group aside."""
-    return tuple(dict.fromkeys(group for group, _ in SERVED if group))
+    return tuple(dict.fromkeys(group for group, _ in served(gates) if group))
 
 
 def api_versions(host: str) -> Data:
@@ -35,8 +36,8 @@ def api_versions(host: str) -> Data:
     return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": address}
 
 
-def api_group_list() -> Data:
-    listed = [api_group(group) for group in groups()]
+def api_group_list(gates: Gates) -> Data:
+    listed = [api_group(gates, group) for group in groups(gates)]
     return {
         "kind": "APIGroupList",
         "apiVersion": "v1",
@@ -44,9 +45,10 @@ def api_group_list() -> Data:
     }
 
 
-def api_group(group: str) -> Data:
+def api_group(gates: Gates, group: str) -> Data:
     listed = [
-        {"groupVersion": f"{group}/{version}", "version": version} for version in versions_of(group)
+        {"groupVersion": f"{group}/{version}", "version": version}
+        for version in versions_of(gates, group)
     ]
     return {
         "kind": "APIGroup",
@@ -58,9 +60,9 @@ def api_group(group: str) -> Data:
 
 
 @cache
-def _resource_list(group: str, version: str) -> Data:
+def _resource_list(gates: Gates, group: str, version: str) -> Data:
     listed: list[Data] = []
-    for resource in SERVED[group, version].values():
+    for resource in served(gates)[group, version].values():
         listed += _entries(resource)
     for plural, (kind, namespaced) in VIRTUAL.get((group, version), {}).items():
         listed.append(
@@ -80,8 +82,9 @@ def _resource_list(group: str, version: str) -> Data:
     }
 
 
-def resource_list(group: str, version: str) -> Data | None:
-    return _resource_list(group, version) if (group, version) in SERVED else None
+def resource_list(gates: Gates, group: str, version: str) -> Data | None:
+    found = (group, version) in served(gates)
+    return _resource_list(gates, group, version) if found else None
 
 
 def _entries(resource: Resource) -> list[Data]:
@@ -114,18 +117,18 @@ def _entries(resource: Resource) -> list[Data]:
 
 
 @cache
-def aggregated(core: bool, document_version: str) -> Data:
+def aggregated(gates: Gates, core: bool, document_version: str) -> Data:
     """Everything below /api (`core`) or /apis, in one document."""
-    names = ("",) if core else groups()
+    names = ("",) if core else groups(gates)
     items = []
     for group in names:
         listed = [
             {
                 "version": version,
                 "freshness": "Current",
-                "resources": _aggregated_resources(group, version),
+                "resources": _aggregated_resources(gates, group, version),
             }
-            for version in versions_of(group)
+            for version in versions_of(gates, group)
         ]
         metadata: Data = {"name": group} if group else {}
         metadata["creationTimestamp"] = None
@@ -138,9 +141,9 @@ def aggregated(core: bool, document_version: str) -> Data:
     }
 
 
-def _aggregated_resources(group: str, version: str) -> list[Data]:
+def _aggregated_resources(gates: Gates, group: str, version: str) -> list[Data]:
     by_name: dict[str, Data] = {}
-    for entry in _resource_list(group, version)["resources"]:
+    for entry in _resource_list(gates, group, version)["resources"]:
         name, _, subresource = entry["name"].partition("/")
         kind = {
             "group": entry.get("group", group),

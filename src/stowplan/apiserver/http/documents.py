@@ -10,7 +10,7 @@ import msgspec
 from stowplan.apiserver.http import discovery, openapi
 from stowplan.apiserver.http.exchange import Exchange, Reply, reply
 from stowplan.apiserver.http.negotiation import Shape
-from stowplan.apiserver.http.resources import SERVED
+from stowplan.apiserver.http.resources import Gates, served
 from stowplan.apiserver.http.status import (
     method_not_allowed,
     no_such_resource,
@@ -22,15 +22,8 @@ _OPENAPI_PROTOBUF = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 _LIVE = frozenset({"/healthz", "/livez", "/healthz/ping", "/livez/ping"})
 _READY = frozenset({"/readyz", "/readyz/ping"})
 _PATHS = (
-    "/api",
-    "/apis",
-    "/healthz",
-    "/livez",
-    "/openapi/v2",
-    "/openapi/v3",
-    "/readyz",
-    "/version",
-)
+    "/api", "/apis", "/healthz", "/livez", "/openapi/v2", "/openapi/v3", "/readyz", "/version",
+)  # fmt: skip
 
 
 def health(path: str, is_ready: Callable[[], bool]) -> Reply | None:
@@ -42,58 +35,58 @@ def health(path: str, is_ready: Callable[[], bool]) -> Reply | None:
     return None
 
 
-def document_at(exchange: Exchange) -> Reply | None:
+def document_at(exchange: Exchange, gates: Gates) -> Reply | None:
     """The document of a path, or None when there is none."""
     parts = tuple(filter(None, exchange.path.split("/")))
     if exchange.method not in ("GET", "HEAD"):
-        if _find(exchange, parts) is not None:
+        if _find(exchange, gates, parts) is not None:
             raise method_not_allowed()
         return None
-    return _find(exchange, parts)
+    return _find(exchange, gates, parts)
 
 
-def nothing_at(path: str) -> Reply:
+def nothing_at(path: str, gates: Gates) -> Reply:
     """404, or where no group of the API is at all, what upstream's router says."""
     root, _, rest = path.strip("/").partition("/")
-    if root == "api" or (root == "apis" and rest.partition("/")[0] in discovery.groups()):
+    if root == "api" or (root == "apis" and rest.partition("/")[0] in discovery.groups(gates)):
         raise no_such_resource()
     return Reply(b"404 page not found\n", 404, _TEXT)
 
 
-def _find(exchange: Exchange, parts: tuple[str, ...]) -> Reply | None:
+def _find(exchange: Exchange, gates: Gates, parts: tuple[str, ...]) -> Reply | None:
     match parts:
         case ():
             return reply({"paths": list(_PATHS)})
         case ("version",):
             return reply(version())
         case ("api",) | ("apis",) if exchange.wanted.shape is Shape.DISCOVERY:
-            return _aggregated(parts[0] == "api", exchange.wanted.version)
+            return _aggregated(gates, parts[0] == "api", exchange.wanted.version)
         case ("api",):
             return reply(discovery.api_versions(exchange.host))
         case ("apis",):
-            return reply(discovery.api_group_list())
-        case ("apis", group) if group in discovery.groups():
-            return reply(discovery.api_group(group))
-        case ("api", version_) if ("", version_) in SERVED:
-            return reply(discovery.resource_list("", version_))
-        case ("apis", group, version_) if (group, version_) in SERVED:
-            return reply(discovery.resource_list(group, version_))
+            return reply(discovery.api_group_list(gates))
+        case ("apis", group) if group in discovery.groups(gates):
+            return reply(discovery.api_group(gates, group))
+        case ("api", version_) if ("", version_) in served(gates):
+            return reply(discovery.resource_list(gates, "", version_))
+        case ("apis", group, version_) if (group, version_) in served(gates):
+            return reply(discovery.resource_list(gates, group, version_))
         case ("openapi", "v2"):
             return _swagger(exchange)
         case ("openapi", "v3"):
-            return reply(openapi.index())
-        case ("openapi", "v3", "api", version_) if ("", version_) in SERVED:
-            return Reply(openapi.encoded("", version_))
-        case ("openapi", "v3", "apis", group, version_) if (group, version_) in SERVED:
-            return Reply(openapi.encoded(group, version_))
+            return reply(openapi.index(gates))
+        case ("openapi", "v3", "api", version_) if ("", version_) in served(gates):
+            return Reply(openapi.encoded(gates, "", version_))
+        case ("openapi", "v3", "apis", group, version_) if (group, version_) in served(gates):
+            return Reply(openapi.encoded(gates, group, version_))
     return None
 
 
-def _aggregated(core: bool, document_version: str) -> Reply:
+def _aggregated(gates: Gates, core: bool, document_version: str) -> Reply:
     content_type = (
         f"application/json;g=apidiscovery.k8s.io;v={document_version};as=APIGroupDiscoveryList"
     )
-    body = msgspec.json.encode(discovery.aggregated(core, document_version))
+    body = msgspec.json.encode(discovery.aggregated(gates, core, document_version))
     return Reply(body, 200, {"Content-Type": content_type})
 
 

@@ -15,17 +15,16 @@ import msgspec
 
 from stowplan.apiserver import wire_schema
 from stowplan.apiserver.conforming import complete
-from stowplan.apiserver.http.core_events import to_core
 from stowplan.apiserver.http.negotiation import Shape, Wanted
 from stowplan.apiserver.http.resources import Resource
 from stowplan.apiserver.http.tables import table_of
 from stowplan.apiserver.store import view
-from stowplan.apiserver.watches import Rest
+from stowplan.apiserver.watches import UntypedFields
 from stowplan.clock import Clock
 from stowplan.objects.base import KubeObject
 
 Data = dict[str, Any]
-Item = tuple[KubeObject, Rest]
+Item = tuple[KubeObject, UntypedFields]
 
 KEPT_MAX = 4096
 ITEMS_PER_TURN = 200
@@ -39,11 +38,11 @@ class Encoder:
         self._clock = clock
         self._kept: dict[tuple[str, int], tuple[KubeObject, bytes]] = {}
 
-    def data(self, resource: Resource, thing: KubeObject, rest: Rest) -> Data:
+    def data(self, resource: Resource, thing: KubeObject, rest: UntypedFields) -> Data:
         """The object as JSON data, in the shape its API version has."""
         data = view(resource.kind, thing, rest)
-        if resource.converted:
-            data = to_core(data)
+        if resource.conversion is not None:
+            data = resource.conversion.shown(data)
         return self.complete(resource, data)
 
     def complete(self, resource: Resource, data: Data) -> Data:
@@ -52,8 +51,8 @@ class Encoder:
         assert message is not None, f"{resource.full_name} is served and not described"
         return complete(data, message)
 
-    def whole(self, resource: Resource, thing: KubeObject, rest: Rest) -> bytes:
-        key = (resource.group, id(thing))
+    def whole(self, resource: Resource, thing: KubeObject, rest: UntypedFields) -> bytes:
+        key = (resource.api_version, id(thing))
         known = self._kept.get(key)
         if known is not None and known[0] is thing:
             return known[1]

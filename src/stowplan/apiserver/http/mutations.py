@@ -12,10 +12,10 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from stowplan.apiserver import answers
+from stowplan.apiserver.bodies import conformed
 from stowplan.apiserver.grouping import GroupedStore
 from stowplan.apiserver.http import subresources
 from stowplan.apiserver.http.auth import Authenticator
-from stowplan.apiserver.http.core_events import from_core, to_core
 from stowplan.apiserver.http.encoding import Encoder, Item
 from stowplan.apiserver.http.exchange import Exchange, Reply, reply
 from stowplan.apiserver.http.negotiation import patch_type_of
@@ -61,38 +61,15 @@ _T = TypeVar("_T")
 
 DELETES_PER_TURN = 200
 
-_CREATED_BY_PUT = frozenset(
-    {
-        "ClusterRole",
-        "ClusterRoleBinding",
-        "Endpoints",
-        "Event",
-        "Lease",
-        "Role",
-        "RoleBinding",
-        "RuntimeClass",
-        "Service",
-    }
-)
-_RETURNED_WHEN_DELETED = frozenset(
-    {
-        "CSIDriver",
-        "CSINode",
-        "DeviceClass",
-        "Namespace",
-        "PersistentVolume",
-        "PersistentVolumeClaim",
-        "Pod",
-        "ResourceClaim",
-        "ResourceClaimTemplate",
-        "ResourceQuota",
-        "ResourceSlice",
-        "Service",
-        "ServiceAccount",
-        "StorageClass",
-        "VolumeAttachment",
-    }
-)
+_CREATED_BY_PUT = frozenset({
+    "ClusterRole", "ClusterRoleBinding", "Endpoints", "Event", "Lease", "Role", "RoleBinding",
+    "RuntimeClass", "Service",
+})  # fmt: skip
+_RETURNED_WHEN_DELETED = frozenset({
+    "CSIDriver", "CSINode", "DeviceClass", "Namespace", "PersistentVolume", "PersistentVolumeClaim",
+    "Pod", "ResourceClaim", "ResourceClaimTemplate", "ResourceQuota", "ResourceSlice", "Service",
+    "ServiceAccount", "StorageClass", "VolumeAttachment",
+})  # fmt: skip
 _ON_A_MACHINE = frozenset({"attach", "ephemeralcontainers", "exec", "log", "portforward", "proxy"})
 _POSTED = {"binding": BINDING, "eviction": EVICTION, "token": TOKEN_REQUEST}
 
@@ -116,8 +93,8 @@ class Mutations:
         options = write_query(exchange.query, "CreateOptions")
         shape = shape_of(target.resource)
         body, warnings = await _read(exchange, shape, options.level)
-        if target.resource.converted:
-            body = from_core(body)
+        if target.resource.conversion is not None:
+            body = target.resource.conversion.stored(body)
         request = Create(kind, target.namespace, body)
         item = await self._write(options, lambda: self._whole(request))
         return self._show(exchange, target, item, 201, warnings, dry_run=options.dry_run)
@@ -169,8 +146,8 @@ class Mutations:
         check_name(target, body.get("metadata") or {})
         if shape is SCALE:
             return reply(self._at_once(options, lambda: self._put_scale(target, body)))
-        if target.resource.converted:
-            body = from_core(body)
+        if target.resource.conversion is not None:
+            body = target.resource.conversion.stored(body)
         kind, namespace, name = target.resource.kind, target.namespace, target.name
         request = Update(kind, namespace, name, body, target.subresource)
 
@@ -217,28 +194,36 @@ class Mutations:
             return self._show(exchange, target, item, code, dry_run=options.dry_run)
         warnings = check_patch(body, patch_type, shape, options.level)
         kind, namespace, name = target.resource.kind, target.namespace, target.name
-        if target.resource.converted:
-            item = self._at_once(options, lambda: self._patch_event(target, patch_type, body))
+        if target.resource.conversion is not None:
+            item = self._at_once(options, lambda: self._patch_shown(target, patch_type, body))
         else:
             request = Patch(kind, namespace, name, body, patch_type, target.subresource)
             item = await self._write(options, lambda: self._whole(request))
         return self._show(exchange, target, item, 200, warnings, dry_run=options.dry_run)
 
-    def _patch_event(self, target: Target, patch_type: str, body: Any) -> Item:
-        """A patch of a core/v1 event is about the fields that core/v1 has."""
+    def _patch_shown(self, target: Target, patch_type: str, body: Any) -> Item:
+        """A patch is about the fields of the shape that is served."""
         kind, namespace, name = target.resource.kind, target.namespace, target.name
-        current = to_core(view(kind, *self._store.read(kind, namespace, name)))
-        patched = from_core(apply_patch(patch_type, kind.name, current, body))
-        return self._whole(Update(kind, namespace, name, patched))
+        conversion = target.resource.conversion
+        assert conversion is not None, "it is stored as it is served"
+        current = conversion.shown(view(kind, *self._store.read(kind, namespace, name)))
+        patched = apply_patch(patch_type, kind.name, current, body)
+        api_version = target.resource.api_version
+        shown = conformed(kind, patched, is_patch=True, api_version=api_version)
+        whole = [{"op": "replace", "path": "", "value": conversion.stored(shown)}]
+        return self._whole(Patch(kind, namespace, name, whole, "json", target.subresource))
 
     def _apply(self, options: WriteQuery, target: Target, body: Any) -> tuple[Item, int]:
         kind, namespace, name = target.resource.kind, target.namespace, target.name
         config = check_config(body, name)
-        if target.resource.converted:
-            raise unsupported_patch()
+        conversion = target.resource.conversion
+        if conversion is not None:
+            if not conversion.can_apply:
+                raise unsupported_patch()
+            config = conversion.stored(config)
         applier = Applier(
             options.manager,
-            target.resource.api_version,
+            kind.api_version,
             format_time(self._clock.now()),
             options.force,
         )
@@ -247,6 +232,13 @@ class Mutations:
         except NotFound:
             if target.subresource:
                 raise
+            metadata = config.get("metadata") or {}
+            if not (version := metadata.get("resourceVersion") or "0").isdecimal():
+                why = f'strconv.ParseUint: parsing "{version}": invalid syntax'
+                raise answers.internal(why) from None
+            if uid := metadata.get("uid"):
+                why = f"uid mismatch: the provided object specified uid {uid}, and no existing "
+                raise answers.conflict(kind, name, f"{why}object was found") from None
             return self._create_applied(target, apply(None, config, applier)), 201
         if version := (config.get("metadata") or {}).get("resourceVersion"):
             live["metadata"] = {**live["metadata"], "resourceVersion": version}

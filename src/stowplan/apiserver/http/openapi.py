@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from stowplan.apiserver import wire_schema
-from stowplan.apiserver.http.resources import SERVED, Resource
+from stowplan.apiserver.http.resources import Gates, Resource, served
 from stowplan.apiserver.wire_schema import Field, Message
 
 Data = dict[str, Any]
@@ -43,26 +43,26 @@ def _document_name(group: str, version: str) -> str:
 
 
 @cache
-def index() -> Data:
+def index(gates: Gates) -> Data:
     """Where the document of each group and version is."""
     paths = {}
-    for group, version in SERVED:
+    for group, version in served(gates):
         name = _document_name(group, version)
-        digest = hashlib.sha256(encoded(group, version)).hexdigest().upper()
+        digest = hashlib.sha256(encoded(gates, group, version)).hexdigest().upper()
         paths[name] = {"serverRelativeURL": f"/openapi/v3/{name}?hash={digest}"}
     return {"paths": paths}
 
 
 @cache
-def encoded(group: str, version: str) -> bytes:
-    return msgspec.json.encode(document(group, version))
+def encoded(gates: Gates, group: str, version: str) -> bytes:
+    return msgspec.json.encode(document(gates, group, version))
 
 
-def document(group: str, version: str) -> Data:
+def document(gates: Gates, group: str, version: str) -> Data:
     """OpenAPI v3 of one group and version."""
     schemas = _Schemas()
     paths = {}
-    for resource in SERVED[group, version].values():
+    for resource in served(gates)[group, version].values():
         name = schemas.add_kind(resource)
         paths[_path_of(resource)] = _operations(resource, name)
     return {

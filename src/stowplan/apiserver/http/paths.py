@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import NamedTuple
 
-from stowplan.apiserver.http.resources import SERVED, VIRTUAL, Resource
+from stowplan.apiserver.http.resources import VIRTUAL, Gates, Resource, served
 
 _OF_NAMESPACE_ITSELF = frozenset({"status", "finalize"})
 
@@ -32,7 +32,7 @@ class Virtual(NamedTuple):
 
 
 @lru_cache(maxsize=4096)
-def parse_path(path: str) -> Target | Virtual | None:
+def parse_path(path: str, gates: Gates = frozenset()) -> Target | Virtual | None:
     """None when nothing is served there."""
     parts = path.strip("/").split("/")
     if parts[0] == "api" and len(parts) >= 3:
@@ -41,7 +41,7 @@ def parse_path(path: str) -> Target | Virtual | None:
         group, version, rest = parts[1], parts[2], parts[3:]
     else:
         return None
-    resources = SERVED.get((group, version))
+    resources = served(gates).get((group, version))
     if resources is None or not all(rest):
         return None
     namespace = ""

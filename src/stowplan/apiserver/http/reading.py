@@ -15,6 +15,7 @@ from stowplan.apiserver.conforming import Malformed, Twice, conform, unknown_fie
 from stowplan.apiserver.http.resources import Resource
 from stowplan.errors import ApiError, BadRequest
 from stowplan.objects.base import KubeObject
+from stowplan.objects.device_versions import GROUP
 from stowplan.objects.kinds import Kind
 
 NOTED_MAX = 20
@@ -90,7 +91,7 @@ def _is_served(api_version: str, kind: str) -> bool:
     """Whether kube-apiserver knows the kind in this version, be it an old one."""
     group, _, version = api_version.rpartition("/")
     newest = f"{group}/v1" if group else "v1"
-    old = version == "v1beta1" or (version == "v1beta2" and group == "apps")
+    old = version == "v1beta1" or (version == "v1beta2" and group in ("apps", GROUP))
     return (version == "v1" or old) and wire_schema.message_of(newest, kind) is not None
 
 

@@ -1,20 +1,37 @@
 """What is served, and how: names, short names, verbs and subresources of every resource.
 
 `paths` looks requests up here, `discovery` and `openapi` describe the same table to clients.
-A stored kind is one line; events are served twice, as core/v1 and as events.k8s.io/v1, from one
-store.
+A stored kind is one line; events are served twice, as core/v1 and as events.k8s.io/v1, and what
+claims devices in the older versions of resource.k8s.io too, from one store.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cache, cached_property, partial
+from typing import Any, NamedTuple
 
-from stowplan.apiserver.stored_kinds import STORED_KINDS
+from stowplan.apiserver.http.core_events import as_core_error, from_core, to_core
+from stowplan.apiserver.stored_kinds import GATED_KINDS, STORED_KINDS
+from stowplan.errors import ApiError
+from stowplan.objects import device_versions
 from stowplan.objects.kinds import EVENT, Kind
+
+Gates = frozenset[str]
+"""Feature gates that are on."""
 
 READ = ("get", "list", "watch")
 WRITE = ("create", "delete", "deletecollection", "patch", "update")
+
+
+class Conversion(NamedTuple):
+    """Between the shape that is served and the one that is stored."""
+
+    shown: Callable[[dict[str, Any]], dict[str, Any]]
+    stored: Callable[[Any], Any]
+    refused: Callable[[ApiError], ApiError]
+    can_apply: bool
 
 
 @dataclass(frozen=True)
@@ -27,8 +44,10 @@ class Resource:
     categories: tuple[str, ...] = ()
     subresources: tuple[str, ...] = ()
     delete_collection: bool = True
-    converted: bool = False
-    """Served in another shape than it is stored in: core/v1 events."""
+    conversion: Conversion | None = None
+    """If it is served in another shape than it is stored in."""
+    gate: str = ""
+    """The feature gate without which it is not served."""
 
     @cached_property
     def api_version(self) -> str:
@@ -138,6 +157,7 @@ _SUBRESOURCES = {
     "PersistentVolumeClaim": ("status",),
     "Pod": ("binding", "eviction", "resize", "status"),
     "PodDisruptionBudget": ("status",),
+    "PodGroup": ("status",),
     "ReplicaSet": _SCALED,
     "ReplicationController": _SCALED,
     "ResourceClaim": ("status",),
@@ -158,21 +178,42 @@ def _resource(kind: Kind) -> Resource:
         subresources=_SUBRESOURCES.get(kind.name, ()),
         # Emptying a cluster of all its namespaces by accident is too easy.
         delete_collection=kind.name != "Namespace",
+        gate=GATED_KINDS.get(kind, ""),
     )
 
 
-CORE_EVENT = Resource(EVENT, "", "v1", short_names=("ev",), converted=True)
+CORE_EVENT = Resource(
+    EVENT,
+    "",
+    "v1",
+    short_names=("ev",),
+    conversion=Conversion(to_core, from_core, as_core_error, can_apply=False),
+)
 
-RESOURCES: tuple[Resource, ...] = (*(_resource(kind) for kind in STORED_KINDS), CORE_EVENT)
+
+def _older(resource: Resource, api_version: str) -> Resource:
+    shown = partial(device_versions.as_version, api_version=api_version)
+    conversion = Conversion(shown, device_versions.as_v1, lambda error: error, can_apply=True)
+    version = api_version.rpartition("/")[2]
+    return replace(resource, version=version, conversion=conversion)
 
 
-def _by_group_version() -> dict[tuple[str, str], dict[str, Resource]]:
+_STORED = tuple(_resource(kind) for kind in STORED_KINDS)
+_OLDER = tuple(
+    _older(resource, api_version)
+    for api_version in (device_versions.V1BETA2, device_versions.V1BETA1)
+    for resource in _STORED
+    if resource.group == device_versions.GROUP
+)
+RESOURCES: tuple[Resource, ...] = (*_STORED, *_OLDER, CORE_EVENT)
+
+
+@cache
+def served(gates: Gates) -> dict[tuple[str, str], dict[str, Resource]]:
+    """(group, version) to plural to resource, where these feature gates are on."""
     found: dict[tuple[str, str], dict[str, Resource]] = {key: {} for key in VIRTUAL}
     for resource in RESOURCES:
-        names = found.setdefault((resource.group, resource.version), {})
-        names[resource.kind.plural] = resource
+        if not resource.gate or resource.gate in gates:
+            names = found.setdefault((resource.group, resource.version), {})
+            names[resource.kind.plural] = resource
     return found
-
-
-SERVED = _by_group_version()
-"""(group, version) to plural to resource."""

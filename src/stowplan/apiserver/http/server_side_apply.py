@@ -34,15 +34,9 @@ UNKNOWN_MANAGER = "unknown"
 
 _UNOWNED = ("apiVersion", "kind")
 _UNOWNED_METADATA = (
-    "name",
-    "namespace",
-    "uid",
-    "resourceVersion",
-    "generation",
-    "creationTimestamp",
-    "selfLink",
+    "name", "namespace", "uid", "resourceVersion", "generation", "creationTimestamp", "selfLink",
     "managedFields",
-)
+)  # fmt: skip
 
 
 class Applier(NamedTuple):

@@ -94,7 +94,8 @@ def binding_request(namespace: str, name: str, body: Data) -> Bind:
         )
     if not node:
         raise answers.internal("target.name: Required value")
-    return Bind(namespace, metadata.get("name", ""), metadata.get("uid", ""), node)
+    uid, annotations = metadata.get("uid", ""), metadata.get("annotations")
+    return Bind(namespace, metadata.get("name", ""), uid, node, annotations)
 
 
 # Eviction.

@@ -1,19 +1,21 @@
-"""The cells of a row, kind by kind, in the order of the columns in `tables`.
+"""Cells of tables that take more than a look at a field; `tables.txt` says where they belong.
 
-Each function takes an object as JSON data and the time, and returns its row.  Pods have a module
-of their own (`pod_cells`).
+Each function takes an object as JSON data and the time, and returns what is in one cell.  Pods have
+a module of their own (`pod_cells`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-from stowplan.apiserver.http.durations import UNKNOWN, age, human_duration
+from stowplan.apiserver.http import durations
+from stowplan.apiserver.http.durations import UNKNOWN, human_duration
 from stowplan.apiserver.http.pod_cells import NONE
 from stowplan.objects.times import TimeError, parse_time
 
 Data = dict[str, Any]
-Row = list[Any]
+Cell = Callable[[Data, float], Any]
 
 _ROLE_PREFIX = "node-role.kubernetes.io/"
 _ACCESS_MODES = {
@@ -24,7 +26,7 @@ _ACCESS_MODES = {
 }
 
 
-def _part(data: Data, *path: str) -> Any:
+def part(data: Data, *path: str) -> Any:
     """The mapping at a path, empty when any part of it is missing."""
     found: Any = data
     for key in path:
@@ -32,81 +34,72 @@ def _part(data: Data, *path: str) -> Any:
     return found
 
 
-def _name(data: Data) -> str:
-    return str(_part(data, "metadata").get("name", ""))
+def name(data: Data, now_s: float) -> str:
+    return str(part(data, "metadata").get("name", ""))
 
 
-def _age(data: Data, now_s: float) -> str:
-    return age(_part(data, "metadata").get("creationTimestamp"), now_s)
+def age(data: Data, now_s: float) -> str:
+    return durations.age(part(data, "metadata").get("creationTimestamp"), now_s)
 
 
-def generic(data: Data, now_s: float) -> Row:
-    return [_name(data), _age(data, now_s)]
-
-
-def node(data: Data, now_s: float) -> Row:
-    status, info = _part(data, "status"), _part(data, "status", "nodeInfo")
-    addresses = {one.get("type"): one.get("address") for one in status.get("addresses") or ()}
-    labels = _part(data, "metadata", "labels")
-    roles = {key.removeprefix(_ROLE_PREFIX) for key in labels if key.startswith(_ROLE_PREFIX)}
-    roles |= {value for key, value in labels.items() if key == "kubernetes.io/role"}
-    return [
-        _name(data),
-        _node_state(data),
-        ",".join(sorted(roles - {""})) or NONE,
-        _age(data, now_s),
-        info.get("kubeletVersion", ""),
-        addresses.get("InternalIP") or NONE,
-        addresses.get("ExternalIP") or NONE,
-        info.get("osImage") or UNKNOWN,
-        info.get("kernelVersion") or UNKNOWN,
-        info.get("containerRuntimeVersion") or UNKNOWN,
-    ]
-
-
-def _node_state(data: Data) -> str:
+def node_state(data: Data, now_s: float) -> str:
     states = [
         "Ready" if condition.get("status") == "True" else "NotReady"
-        for condition in _part(data, "status").get("conditions") or ()
+        for condition in part(data, "status").get("conditions") or ()
         if condition.get("type") == "Ready"
     ] or ["Unknown"]
-    if _part(data, "spec").get("unschedulable"):
+    if part(data, "spec").get("unschedulable"):
         states.append("SchedulingDisabled")
     return ",".join(states)
 
 
-def namespace(data: Data, now_s: float) -> Row:
-    return [_name(data), _part(data, "status").get("phase", ""), _age(data, now_s)]
+def node_roles(data: Data, now_s: float) -> str:
+    labels = part(data, "metadata", "labels")
+    roles = {key.removeprefix(_ROLE_PREFIX) for key in labels if key.startswith(_ROLE_PREFIX)}
+    roles |= {value for key, value in labels.items() if key == "kubernetes.io/role"}
+    return ",".join(sorted(roles - {""})) or NONE
 
 
-def service(data: Data, now_s: float) -> Row:
-    spec = _part(data, "spec")
+def _address(wanted: str) -> Cell:
+    def cell(data: Data, now_s: float) -> str:
+        found = part(data, "status").get("addresses") or ()
+        return next((it["address"] for it in found if it.get("type") == wanted), "") or NONE
+
+    return cell
+
+
+def service_addresses(data: Data, now_s: float) -> str:
+    spec = part(data, "spec")
+    return ",".join(spec.get("externalIPs") or ()) or spec.get("externalName") or NONE
+
+
+def service_ports(data: Data, now_s: float) -> str:
     ports = [
         f"{port.get('port')}{':' + str(port['nodePort']) if port.get('nodePort') else ''}"
         f"/{port.get('protocol', 'TCP')}"
-        for port in spec.get("ports") or ()
+        for port in part(data, "spec").get("ports") or ()
     ]
-    external = ",".join(spec.get("externalIPs") or ()) or spec.get("externalName") or NONE
-    return [
-        _name(data),
-        spec.get("type", ""),
-        spec.get("clusterIP") or NONE,
-        external,
-        ",".join(ports) or NONE,
-        _age(data, now_s),
-        _pairs(spec.get("selector") or {}),
-    ]
+    return ",".join(ports) or NONE
 
 
-def _workload(data: Data) -> Row:
-    """Containers, images and selector of whatever has a pod template."""
-    spec = _part(data, "spec")
-    containers = _part(spec, "template", "spec").get("containers") or []
-    return [
-        ",".join(str(one.get("name", "")) for one in containers),
-        ",".join(str(one.get("image", "")) for one in containers),
-        selector_text(spec.get("selector")),
-    ]
+def pairs_of_selector(data: Data, now_s: float) -> str:
+    return _pairs(part(data, "spec", "selector"))
+
+
+def template_node_selector(data: Data, now_s: float) -> str:
+    return _pairs(part(data, "spec", "template", "spec", "nodeSelector"))
+
+
+def _of_containers(field: str) -> Cell:
+    def cell(data: Data, now_s: float) -> str:
+        containers = part(data, "spec", "template", "spec").get("containers") or []
+        return ",".join(str(one.get(field, "")) for one in containers)
+
+    return cell
+
+
+def selector(data: Data, now_s: float) -> str:
+    return selector_text(part(data, "spec").get("selector"))
 
 
 def selector_text(selector: Any) -> str:
@@ -134,85 +127,29 @@ def _pairs(labels: Data) -> str:
     return ",".join(f"{key}={value}" for key, value in sorted(labels.items())) or NONE
 
 
-def deployment(data: Data, now_s: float) -> Row:
-    spec, status = _part(data, "spec"), _part(data, "status")
-    return [
-        _name(data),
-        f"{status.get('readyReplicas', 0)}/{spec.get('replicas', 0)}",
-        status.get("updatedReplicas", 0),
-        status.get("availableReplicas", 0),
-        _age(data, now_s),
-        *_workload(data),
-    ]
+def ready(data: Data, now_s: float) -> str:
+    replicas = part(data, "spec").get("replicas", 0)
+    return f"{part(data, 'status').get('readyReplicas', 0)}/{replicas}"
 
 
-def replica_set(data: Data, now_s: float) -> Row:
-    status = _part(data, "status")
-    return [
-        _name(data),
-        _part(data, "spec").get("replicas", 0),
-        status.get("replicas", 0),
-        status.get("readyReplicas", 0),
-        _age(data, now_s),
-        *_workload(data),
-    ]
-
-
-def stateful_set(data: Data, now_s: float) -> Row:
-    ready, wanted = _part(data, "status").get("readyReplicas", 0), _part(data, "spec")
-    return [
-        _name(data),
-        f"{ready}/{wanted.get('replicas', 0)}",
-        _age(data, now_s),
-        *_workload(data)[:2],
-    ]
-
-
-def daemon_set(data: Data, now_s: float) -> Row:
-    status = _part(data, "status")
-    counts = (
-        "desiredNumberScheduled",
-        "currentNumberScheduled",
-        "numberReady",
-        "updatedNumberScheduled",
-        "numberAvailable",
-    )
-    return [
-        _name(data),
-        *(status.get(name, 0) for name in counts),
-        _pairs(_part(data, "spec", "template", "spec", "nodeSelector")),
-        _age(data, now_s),
-        *_workload(data),
-    ]
-
-
-def job(data: Data, now_s: float) -> Row:
-    spec, status = _part(data, "spec"), _part(data, "status")
-    succeeded, parallelism = status.get("succeeded", 0), spec.get("parallelism") or 0
+def completions(data: Data, now_s: float) -> str:
+    spec = part(data, "spec")
+    succeeded, parallelism = part(data, "status").get("succeeded", 0), spec.get("parallelism") or 0
     if spec.get("completions") is not None:
-        completions = f"{succeeded}/{spec['completions']}"
-    else:
-        completions = f"{succeeded}/1 of {parallelism}" if parallelism > 1 else f"{succeeded}/1"
-    return [
-        _name(data),
-        _job_state(data),
-        completions,
-        _job_duration(status, now_s),
-        _age(data, now_s),
-        *_workload(data),
-    ]
+        return f"{succeeded}/{spec['completions']}"
+    return f"{succeeded}/1 of {parallelism}" if parallelism > 1 else f"{succeeded}/1"
 
 
-def _job_state(data: Data) -> str:
+def job_state(data: Data, now_s: float) -> str:
     true = {
         condition.get("type")
-        for condition in _part(data, "status").get("conditions") or ()
+        for condition in part(data, "status").get("conditions") or ()
         if condition.get("status") == "True"
     }
     for state in ("Complete", "Failed"):
         if state in true:
             return state
-    if _part(data, "metadata").get("deletionTimestamp"):
+    if part(data, "metadata").get("deletionTimestamp"):
         return "Terminating"
     for state in ("Suspended", "FailureTarget", "SuccessCriteriaMet"):
         if state in true:
@@ -220,7 +157,8 @@ def _job_state(data: Data) -> str:
     return "Running"
 
 
-def _job_duration(status: Data, now_s: float) -> str:
+def job_duration(data: Data, now_s: float) -> str:
+    status = part(data, "status")
     start, end = status.get("startTime"), status.get("completionTime")
     if not start:
         return ""
@@ -235,136 +173,127 @@ def _modes(spec: Data) -> str:
     return ",".join(dict.fromkeys(modes))
 
 
-def volume(data: Data, now_s: float) -> Row:
-    spec, status, claim_ref = (
-        _part(data, "spec"),
-        _part(data, "status"),
-        _part(data, "spec", "claimRef"),
-    )
-    phase = (
-        "Terminating" if _part(data, "metadata").get("deletionTimestamp") else status.get("phase")
-    )
-    return [
-        _name(data),
-        _part(spec, "capacity").get("storage", ""),
-        _modes(spec),
-        spec.get("persistentVolumeReclaimPolicy", ""),
-        phase or "",
-        f"{claim_ref.get('namespace')}/{claim_ref.get('name')}" if claim_ref else "",
-        spec.get("storageClassName", ""),
-        spec.get("volumeAttributesClassName") or "<unset>",
-        status.get("reason", ""),
-        _age(data, now_s),
-        spec.get("volumeMode") or "<unset>",
-    ]
+def modes(data: Data, now_s: float) -> str:
+    return _modes(part(data, "spec"))
 
 
-def claim(data: Data, now_s: float) -> Row:
-    spec, status = _part(data, "spec"), _part(data, "status")
-    phase = (
-        "Terminating" if _part(data, "metadata").get("deletionTimestamp") else status.get("phase")
-    )
-    bound = bool(spec.get("volumeName"))
-    return [
-        _name(data),
-        phase or "",
-        spec.get("volumeName", ""),
-        _part(status, "capacity").get("storage", "") if bound else "",
-        _modes(status) if bound else "",
-        spec.get("storageClassName", ""),
-        spec.get("volumeAttributesClassName") or "<unset>",
-        _age(data, now_s),
-        spec.get("volumeMode") or "<unset>",
-    ]
+def phase(data: Data, now_s: float) -> str:
+    if part(data, "metadata").get("deletionTimestamp"):
+        return "Terminating"
+    return part(data, "status").get("phase") or ""
 
 
-def storage_class(data: Data, now_s: float) -> Row:
-    annotations = _part(data, "metadata", "annotations")
+def claim_ref(data: Data, now_s: float) -> str:
+    found = part(data, "spec", "claimRef")
+    return f"{found.get('namespace')}/{found.get('name')}" if found else ""
+
+
+def bound_capacity(data: Data, now_s: float) -> str:
+    capacity = part(data, "status", "capacity").get("storage", "")
+    return capacity if part(data, "spec").get("volumeName") else ""
+
+
+def bound_modes(data: Data, now_s: float) -> str:
+    return _modes(part(data, "status")) if part(data, "spec").get("volumeName") else ""
+
+
+def claim_state(data: Data, now_s: float) -> str:
+    """Of a claim for devices."""
+    deleted = bool(part(data, "metadata").get("deletionTimestamp"))
+    status = part(data, "status")
+    states = {
+        "deleted": deleted,
+        "pending": not deleted and not status.get("allocation"),
+        "allocated": bool(status.get("allocation")),
+        "reserved": bool(status.get("allocation") and status.get("reservedFor")),
+    }
+    return ",".join(it for it, holds in states.items() if holds)
+
+
+def group_policy(data: Data, now_s: float) -> str:
+    is_gang = part(data, "spec", "schedulingPolicy").get("gang") is not None
+    return "Gang" if is_gang else "Basic"
+
+
+def group_state(data: Data, now_s: float) -> str:
+    conditions = {it.get("type"): it for it in part(data, "status").get("conditions") or ()}
+    state = "Pending"
+    if (scheduled := conditions.get("PodGroupScheduled")) is not None:
+        state = "Scheduled" if scheduled.get("status") == "True" else "Unschedulable"
+    if (disrupted := conditions.get("DisruptionTarget")) is not None:
+        state = disrupted.get("reason", "")
+    return state
+
+
+def class_name(data: Data, now_s: float) -> str:
+    annotations = part(data, "metadata", "annotations")
     default = annotations.get("storageclass.kubernetes.io/is-default-class") == "true"
-    return [
-        _name(data) + (" (default)" if default else ""),
-        data.get("provisioner", ""),
-        data.get("reclaimPolicy", "Delete"),
-        data.get("volumeBindingMode", "Immediate"),
-        bool(data.get("allowVolumeExpansion")),
-        _age(data, now_s),
-    ]
+    return name(data, now_s) + (" (default)" if default else "")
 
 
-def volume_attachment(data: Data, now_s: float) -> Row:
-    spec = _part(data, "spec")
-    return [
-        _name(data),
-        spec.get("attacher", ""),
-        _part(spec, "source").get("persistentVolumeName", ""),
-        spec.get("nodeName", ""),
-        bool(_part(data, "status").get("attached")),
-        _age(data, now_s),
-    ]
+def _limit(field: str) -> Cell:
+    def cell(data: Data, now_s: float) -> str:
+        limit = part(data, "spec").get(field)
+        return "N/A" if limit is None else str(limit)
+
+    return cell
 
 
-def csi_node(data: Data, now_s: float) -> Row:
-    return [_name(data), len(_part(data, "spec").get("drivers") or ()), _age(data, now_s)]
+def data_count(data: Data, now_s: float) -> int:
+    return len(part(data, "data")) + len(part(data, "binaryData"))
 
 
-def budget(data: Data, now_s: float) -> Row:
-    spec = _part(data, "spec")
-    limits = (spec.get("minAvailable"), spec.get("maxUnavailable"))
-    return [
-        _name(data),
-        *("N/A" if limit is None else str(limit) for limit in limits),
-        _part(data, "status").get("disruptionsAllowed", 0),
-        _age(data, now_s),
-    ]
+def _event(core: str, new: str) -> Callable[[Data], Any]:
+    """A field of an event in either of its shapes: core/v1 or events.k8s.io/v1."""
+    return lambda data: data.get(core if data.get("apiVersion") == "v1" else new)
 
 
-def priority_class(data: Data, now_s: float) -> Row:
-    default = bool(data.get("globalDefault"))
-    policy = data.get("preemptionPolicy", "")
-    return [_name(data), data.get("value", 0), default, _age(data, now_s), policy]
+_about = _event("involvedObject", "regarding")
+_first = _event("firstTimestamp", "deprecatedFirstTimestamp")
+_last = _event("lastTimestamp", "deprecatedLastTimestamp")
+_message = _event("message", "note")
+_count = _event("count", "deprecatedCount")
+_source = _event("source", "deprecatedSource")
+_reporter = _event("reportingComponent", "reportingController")
 
 
-def runtime_class(data: Data, now_s: float) -> Row:
-    return [_name(data), data.get("handler", ""), _age(data, now_s)]
+def event_first(data: Data, now_s: float) -> str:
+    return durations.age(_first(data) or data.get("eventTime"), now_s)
 
 
-def lease(data: Data, now_s: float) -> Row:
-    return [_name(data), _part(data, "spec").get("holderIdentity") or "", _age(data, now_s)]
+def event_last(data: Data, now_s: float) -> str:
+    seen = part(data, "series").get("lastObservedTime") or _last(data) or _first(data)
+    return durations.age(seen or data.get("eventTime"), now_s)
 
 
-def event(data: Data, now_s: float) -> Row:
-    """In either of its shapes: core/v1 or events.k8s.io/v1."""
-    core = data.get("apiVersion") == "v1"
-    about = _part(data, "involvedObject" if core else "regarding")
-    series, source = _part(data, "series"), _part(data, "source" if core else "deprecatedSource")
-    first = data.get("firstTimestamp" if core else "deprecatedFirstTimestamp")
-    last = data.get("lastTimestamp" if core else "deprecatedLastTimestamp")
-    since = first or data.get("eventTime")
-    reporter = data.get("reportingComponent" if core else "reportingController")
-    names = (source.get("component") or reporter or "", source.get("host") or "")
-    count = series.get("count") or data.get("count" if core else "deprecatedCount") or 1
-    return [
-        age(series.get("lastObservedTime") or last or since, now_s),
-        data.get("type", ""),
-        data.get("reason", ""),
-        f"{str(about.get('kind', '')).lower()}/{about.get('name', '')}",
-        about.get("fieldPath", ""),
-        ", ".join(filter(None, names)),
-        str(data.get("message" if core else "note") or "").strip(),
-        age(since, now_s),
-        count,
-        _name(data),
-    ]
+def event_object(data: Data, now_s: float) -> str:
+    about = _about(data) or {}
+    return f"{str(about.get('kind', '')).lower()}/{about.get('name', '')}"
 
 
-def config_map(data: Data, now_s: float) -> Row:
-    count = len(_part(data, "data")) + len(_part(data, "binaryData"))
-    return [_name(data), count, _age(data, now_s)]
+def event_source(data: Data, now_s: float) -> str:
+    source = _source(data) or {}
+    names = (source.get("component") or _reporter(data) or "", source.get("host") or "")
+    return ", ".join(filter(None, names))
 
 
-def secret(data: Data, now_s: float) -> Row:
-    return [_name(data), data.get("type", "Opaque"), len(_part(data, "data")), _age(data, now_s)]
-
-
-def service_account(data: Data, now_s: float) -> Row:
-    return [_name(data), len(data.get("secrets") or ()), _age(data, now_s)]
+CELLS: dict[str, Cell] = {
+    it.__name__: it
+    for it in (
+        age, bound_capacity, bound_modes, claim_ref, claim_state, class_name, completions,
+        data_count, event_first, event_last, event_object, event_source, group_policy, group_state,
+        job_duration, job_state, modes, name, node_roles, node_state, pairs_of_selector, phase,
+        ready, selector, service_addresses, service_ports, template_node_selector,
+    )
+} | {
+    "containers": _of_containers("name"),
+    "images": _of_containers("image"),
+    "internal_ip": _address("InternalIP"),
+    "external_ip": _address("ExternalIP"),
+    "min_available": _limit("minAvailable"),
+    "max_unavailable": _limit("maxUnavailable"),
+    "event_field": lambda data, now_s: (_about(data) or {}).get("fieldPath", ""),
+    "event_message": lambda data, now_s: str(_message(data) or "").strip(),
+    "event_count": lambda data, now_s: part(data, "series").get("count") or _count(data) or 1,
+}  # fmt: skip
+"""Those that the table may name."""

@@ -1,21 +1,28 @@
 """Tables for `kubectl get`: the columns of each kind, and a row per object.
 
-The server decides what kubectl prints.  Columns marked wide show with `-o wide`.  Works on JSON
-data; mirrors `pkg/printers/internalversion/printers.go`.  `encoding` wraps the result.
+The server decides what kubectl prints.  Which columns a kind has, and what is in them, is in
+`tables.txt`; what takes more than a look at a field is in `table_cells`.  Works on JSON data;
+mirrors `pkg/printers/internalversion/printers.go`.  `encoding` wraps the result.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
+from functools import cache
+from importlib.resources import files
 from typing import Any, NamedTuple
 
-from stowplan.apiserver.http import table_cells as cells
 from stowplan.apiserver.http.durations import UNKNOWN
 from stowplan.apiserver.http.pod_cells import pod_cells
+from stowplan.apiserver.http.table_cells import CELLS, Cell, name, part
 from stowplan.objects.kinds import Kind
 
 Data = dict[str, Any]
 Row = list[Any]
+
+_GENERIC = "Name=name Age=age"
+_CALL = re.compile(r"(len|bool)\((.*)\)")
 
 
 class Table(NamedTuple):
@@ -29,7 +36,7 @@ class Columns(NamedTuple):
 
 
 def table_of(kind: Kind, objects: Sequence[Data], now_s: float) -> Table:
-    columns = _COLUMNS.get(kind.name, _GENERIC)
+    columns = _columns().get(kind.name) or _read(kind.name, _GENERIC.split())
     return Table(columns.definitions, [_row(columns, data, now_s) for data in objects])
 
 
@@ -38,88 +45,44 @@ def _row(columns: Columns, data: Data, now_s: float) -> Row:
         return columns.cells(data, now_s)
     except (AttributeError, KeyError, TypeError, ValueError):
         # Fields that nobody checks may hold anything; one odd object must not hide the others.
-        row = cells.generic(data, now_s)
-        return [row[0], *[UNKNOWN] * (len(columns.definitions) - 1)]
+        return [name(data, now_s), *[UNKNOWN] * (len(columns.definitions) - 1)]
 
 
-def _columns(text: str, make: Callable[[Data, float], Row]) -> Columns:
-    """`Name Ready(s) Age | IP`: what is behind the bar is wide; a letter gives a type."""
-    plain, _, wide = text.partition("|")
-    definitions = [_definition(name, 0) for name in plain.split()]
-    return Columns(definitions + [_definition(name, 1) for name in wide.split()], make)
+@cache
+def _columns() -> dict[str, Columns]:
+    lines = files(__package__).joinpath("tables.txt").read_text().splitlines()
+    words = (line.split() for line in lines if not line.startswith("#"))
+    return {kind: _read(kind, columns) for kind, *columns in words}
 
 
-def _definition(word: str, priority: int) -> Data:
-    name = word.rstrip("#").replace("_", " ")
+def _read(kind: str, columns: list[str]) -> Columns:
+    pairs = [column.partition("=") for column in columns]
+    definitions = [_definition(title) for title, _, _ in pairs]
+    if kind == "Pod":
+        return Columns(definitions, pod_cells)
+    cells = [_cell(text) for _, _, text in pairs]
+    return Columns(definitions, lambda data, now_s: [cell(data, now_s) for cell in cells])
+
+
+def _definition(word: str) -> Data:
+    title = word.strip("+#").replace("_", " ")
     return {
-        "name": name,
+        "name": title,
         "type": "integer" if word.endswith("#") else "string",
-        "format": "name" if name == "Name" else "",
+        "format": "name" if title == "Name" else "",
         "description": "",
-        "priority": priority,
+        "priority": int(word.startswith("+")),
     }
 
 
-_WORKLOAD = "Containers Images Selector"
-
-_GENERIC = _columns("Name Age", cells.generic)
-
-_COLUMNS: dict[str, Columns] = {
-    "Pod": _columns(
-        "Name Ready Status Restarts Age | IP Node Nominated_Node Readiness_Gates", pod_cells
-    ),
-    "Node": _columns(
-        "Name Status Roles Age Version "
-        "| Internal-IP External-IP OS-Image Kernel-Version Container-Runtime",
-        cells.node,
-    ),
-    "Namespace": _columns("Name Status Age", cells.namespace),
-    "Service": _columns("Name Type Cluster-IP External-IP Port(s) Age | Selector", cells.service),
-    "Deployment": _columns(
-        f"Name Ready Up-to-date# Available# Age | {_WORKLOAD}", cells.deployment
-    ),
-    "ReplicaSet": _columns(f"Name Desired# Current# Ready# Age | {_WORKLOAD}", cells.replica_set),
-    "ReplicationController": _columns(
-        f"Name Desired# Current# Ready# Age | {_WORKLOAD}", cells.replica_set
-    ),
-    "StatefulSet": _columns("Name Ready Age | Containers Images", cells.stateful_set),
-    "DaemonSet": _columns(
-        f"Name Desired# Current# Ready# Up-to-date# Available# Node_Selector Age | {_WORKLOAD}",
-        cells.daemon_set,
-    ),
-    "Job": _columns(f"Name Status Completions Duration Age | {_WORKLOAD}", cells.job),
-    "PersistentVolume": _columns(
-        "Name Capacity Access_Modes Reclaim_Policy Status Claim StorageClass "
-        "VolumeAttributesClass Reason Age | VolumeMode",
-        cells.volume,
-    ),
-    "PersistentVolumeClaim": _columns(
-        "Name Status Volume Capacity Access_Modes StorageClass VolumeAttributesClass Age "
-        "| VolumeMode",
-        cells.claim,
-    ),
-    "StorageClass": _columns(
-        "Name Provisioner ReclaimPolicy VolumeBindingMode AllowVolumeExpansion Age",
-        cells.storage_class,
-    ),
-    "VolumeAttachment": _columns("Name Attacher PV Node Attached Age", cells.volume_attachment),
-    "CSINode": _columns("Name Drivers# Age", cells.csi_node),
-    "PodDisruptionBudget": _columns(
-        "Name Min_Available Max_Unavailable Allowed_Disruptions# Age", cells.budget
-    ),
-    "PriorityClass": _columns(
-        "Name Value# Global-Default Age PreemptionPolicy", cells.priority_class
-    ),
-    "RuntimeClass": _columns("Name Handler Age", cells.runtime_class),
-    "Lease": _columns("Name Holder Age", cells.lease),
-    "Event": _columns(
-        "Last_Seen Type Reason Object Subobject Source Message First_Seen Count# Name", cells.event
-    ),
-    "ConfigMap": _columns("Name Data# Age", cells.config_map),
-    "Secret": _columns("Name Type Data# Age", cells.secret),
-    "ServiceAccount": _columns("Name Secrets# Age", cells.service_account),
-}
-
-for _column in _COLUMNS["Event"].definitions:
-    if _column["name"] in ("Subobject", "Source", "First Seen", "Count", "Name"):
-        _column["priority"] = 1
+def _cell(text: str) -> Cell:
+    if text in CELLS:
+        return CELLS[text]
+    call = _CALL.fullmatch(text)
+    path, _, default = (call[2] if call else text).partition(":")
+    *above, last = path.split(".")
+    if call:
+        made: Callable[[Any], Any] = len if call[1] == "len" else bool
+        return lambda data, now_s: made(part(data, *above).get(last) or ())
+    other: Any = 0 if default == "0" else default
+    return lambda data, now_s: part(data, *above).get(last) or other

@@ -13,7 +13,7 @@ from typing import Protocol
 import numpy as np
 
 from stowplan.framework.status import MAX_NODE_SCORE, Scores
-from stowplan.plugins._shared.room import Amounts, Room, percent
+from stowplan.plugins._shared.resource_columns import Amounts, ResourceColumns, percent
 
 _MAX_SHAPE_SCORE = 10
 
@@ -24,7 +24,7 @@ class Strategy(Protocol):
 
     def rate(self, requested: int, capacity: int) -> int: ...
 
-    def rates(self, room: Room, amount: int) -> Amounts:
+    def rates(self, columns: ResourceColumns, amount: int) -> Amounts:
         """With `amount` on top of what is used; an array of its own."""
 
 
@@ -35,9 +35,9 @@ class LeastAllocated:
         free = capacity - requested
         return free * MAX_NODE_SCORE // capacity if free > 0 else 0
 
-    def rates(self, room: Room, amount: int) -> Amounts:
-        rated = room.percent_left(amount)
-        return np.maximum(rated, 0, out=rated) if amount > room.least_free else rated
+    def rates(self, columns: ResourceColumns, amount: int) -> Amounts:
+        rated = columns.percent_left(amount)
+        return np.maximum(rated, 0, out=rated) if amount > columns.least_free else rated
 
 
 class MostAllocated:
@@ -46,8 +46,8 @@ class MostAllocated:
     def rate(self, requested: int, capacity: int) -> int:
         return requested * MAX_NODE_SCORE // capacity if requested < capacity else MAX_NODE_SCORE
 
-    def rates(self, room: Room, amount: int) -> Amounts:
-        return percent(_requested(room, amount), room.capacity)
+    def rates(self, columns: ResourceColumns, amount: int) -> Amounts:
+        return percent(_requested(columns, amount), columns.capacity)
 
 
 class RequestedToCapacityRatio:
@@ -64,8 +64,8 @@ class RequestedToCapacityRatio:
         percent = requested * 100 // capacity if requested < capacity else 100
         return self._scores[percent]
 
-    def rates(self, room: Room, amount: int) -> Amounts:
-        used = percent(_requested(room, amount), room.capacity)
+    def rates(self, columns: ResourceColumns, amount: int) -> Amounts:
+        used = percent(_requested(columns, amount), columns.capacity)
         rated: Amounts = self._table[used.astype(np.intp)]
         return rated
 
@@ -89,14 +89,16 @@ def score_at(shape: Sequence[tuple[int, int]], percent: int) -> int:
     return low
 
 
-def weigh_many(strategy: Strategy, parts: Sequence[tuple[int, int, Room]], count: int) -> Scores:
-    """The weighted mean over (weight, amount, room) of what each node has."""
+def weigh_many(
+    strategy: Strategy, parts: Sequence[tuple[int, int, ResourceColumns]], count: int
+) -> Scores:
+    """The weighted mean over (weight, amount, columns) of what each node has."""
     total: Amounts | None = None
     fixed_weight = 0
     weights: Amounts | None = None
-    for weight, amount, room in parts:
-        rated = strategy.rates(room, amount)
-        counted = room.present
+    for weight, amount, columns in parts:
+        rated = strategy.rates(columns, amount)
+        counted = columns.present
         if not strategy.counts_zero:
             counted = rated > 0 if counted is None else counted & (rated > 0)
         if counted is None:
@@ -130,6 +132,6 @@ def weigh_many(strategy: Strategy, parts: Sequence[tuple[int, int, Room]], count
     return total.astype(np.int64)
 
 
-def _requested(room: Room, amount: int) -> Amounts:
-    requested: Amounts = room.used + amount
-    return np.minimum(requested, room.capacity, out=requested)
+def _requested(columns: ResourceColumns, amount: int) -> Amounts:
+    requested: Amounts = columns.used + amount
+    return np.minimum(requested, columns.capacity, out=requested)

@@ -29,6 +29,12 @@ from stowplan.framework.status import (
     unschedulable,
 )
 from stowplan.objects.pod import Pod
+from stowplan.objects.pod_groups import (
+    GENERIC_WORKLOAD,
+    TOPOLOGY_AWARE,
+    WORKLOAD_AWARE_PREEMPTION,
+    PodGroup,
+)
 from stowplan.objects.workloads import PodDisruptionBudget
 from stowplan.plugins.default_preemption.kept_victims import KeptVictims
 from stowplan.plugins.default_preemption.victims import (
@@ -53,6 +59,12 @@ _PREEMPTING = Status(
 """One for all: a gate that says the same again is known by it at a glance."""
 
 
+_GROUP_PREEMPTING = Status(
+    Code.UNSCHEDULABLE_AND_UNRESOLVABLE,
+    ("waiting for the preemption for this pod group to be finished",),
+    "DefaultPreemption",
+)
+
 _NOBODY = PodInfo(Pod())
 """The last victim of a pod that evicts none: one that has left already."""
 
@@ -64,6 +76,7 @@ class Args(Protocol):
 
 class DefaultPreemption:
     name = "DefaultPreemption"
+    gates_groups = True
 
     def __init__(self, args: Args, handle: Handle) -> None:
         self._handle = handle
@@ -71,6 +84,8 @@ class DefaultPreemption:
         self._absolute = args.min_candidate_nodes_absolute
         self.preempting: dict[str, PodInfo | None] = {}
         """Preemptors (uid) whose victims are being deleted -> the last victim, once it is due."""
+        self.preempting_groups: dict[str, PodInfo | None] = {}
+        """The same for whole groups, by `namespace/name`."""
 
     def pre_enqueue(self, pod: PodInfo) -> Status | None:
         return self.pre_enqueue_all([pod])[0]
@@ -81,6 +96,8 @@ class DefaultPreemption:
         With each victim's end all are asked about that wait for theirs: mostly in vain.
         """
         preempting = self.preempting
+        if self.preempting_groups:
+            return [self._held_back(pod) for pod in pods]
         if not preempting:
             return [None] * len(pods)
         victims = list(map(preempting.get, map(_uid, pods), repeat(_NOBODY)))
@@ -92,6 +109,20 @@ class DefaultPreemption:
         return [
             None if last is not None and last.uid in leaving else _PREEMPTING for last in victims
         ]
+
+    def _held_back(self, pod: PodInfo) -> Status | None:
+        """The same for one pod, where whole groups preempt too."""
+        for preempting, key, objection in (
+            (self.preempting_groups, pod.group_key, _GROUP_PREEMPTING),
+            (self.preempting, pod.uid, _PREEMPTING),
+        ):
+            if key in preempting:
+                last = preempting[key]
+                known = None if last is None else self._handle.pod_by_key(last.key)
+                stays = known is not None and last is not None and known.uid == last.uid
+                if last is None or (stays and known is not None and not _terminating(known)):
+                    return objection
+        return None
 
     def events_to_register(self) -> Sequence[EventRegistration]:
         # The plugins that rejected the pod decide whether a victim's end helps.
@@ -112,7 +143,7 @@ class DefaultPreemption:
         if current is None:
             return None, error(f'pod "{pod.pod.metadata.name}" not found')
         diagnosis: Diagnosis = cycle.statuses
-        refusal = self._not_eligible(current, diagnosis)
+        refusal = self._not_as_member(pod) or self._not_eligible(current, diagnosis)
         if refusal:
             return None, unschedulable(refusal)
         candidates, statuses = self._dry_run(cycle, pod, diagnosis.resolvable_rows())
@@ -130,6 +161,22 @@ class DefaultPreemption:
         if best is None:
             return None, unschedulable("no candidate node for preemption")
         return PostFilterResult(Nominate(best.node), best.victims), None
+
+    def _not_as_member(self, pod: PodInfo) -> str:
+        """Why a pod of a group may not evict others on its own account."""
+        handle = self._handle
+        if not pod.kind.is_member or GENERIC_WORKLOAD not in handle.features:
+            return ""
+        if WORKLOAD_AWARE_PREEMPTION in handle.features:
+            return "not eligible due to workload aware preemption enabled"
+        if TOPOLOGY_AWARE not in handle.features:
+            return ""
+        group = handle.objects.get(PodGroup, pod.group_key)
+        if group is None:
+            return "pod group for pod not found"
+        if group.spec.scheduling_constraints is None:
+            return ""
+        return "not eligible due to placement-based pod group scheduling limitation"
 
     def _not_eligible(self, pod: PodInfo, diagnosis: Diagnosis) -> str:
         if pod.pod.spec.preemption_policy == "Never":

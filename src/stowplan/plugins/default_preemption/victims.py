@@ -6,7 +6,9 @@ Mirrors `SelectVictimsOnNode` and `pickOneNodeForPreemption` of kube-scheduler.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import compress, repeat
 from math import inf
+from operator import attrgetter, eq
 from struct import Struct, pack, unpack
 from typing import TYPE_CHECKING, NamedTuple
 from weakref import ref
@@ -36,20 +38,20 @@ _PRIORITY_OFFSET = 2**31
 """Makes every priority positive, so that more victims always weigh more."""
 
 
-_NUMBERS = Struct(">QQQQ")
+_NUMBERS = Struct(">QQQQQ")
 _SIGN_BIT = 2**63
 
 
 class Candidate(NamedTuple):
     """A node, and who would have to leave it.  Of several, the smallest hurts least."""
 
-    violations: int
-    """Victims whose eviction breaks a disruption budget."""
     harm: bytes
-    """The other criteria, each to break the ties of those before it."""
+    """The criteria, each to break the ties of those before it."""
     node: str
     victims: tuple[PodInfo, ...]
     """At least one; most important first."""
+    violations: int
+    """Victims whose eviction breaks a disruption budget."""
 
     @classmethod
     def of(cls, node: str, victims: tuple[PodInfo, ...], violations: int) -> Candidate:
@@ -57,12 +59,13 @@ class Candidate(NamedTuple):
         top = max(priorities)
         # Big-endian numbers, one after the other: as bytes, a hundred are compared in no time.
         numbers = _NUMBERS.pack(
+            violations + _SIGN_BIT,
             priorities[0] + _PRIORITY_OFFSET,
             sum(priorities) + _PRIORITY_OFFSET * len(priorities),
             len(priorities),
             ordered(-min([start_time_s(v) for v in victims if v.kind.priority == top])),
         )
-        return cls(violations, numbers, node, victims)
+        return cls(numbers, node, victims, violations)
 
 
 def ordered(number: float) -> int:
@@ -158,9 +161,11 @@ class _Trial:
         self._framework, self._cycle, self._pod = framework, cycle, pod
         diagnosis: Diagnosis | None = cycle.statuses
         first = diagnosis.first_filter(node.row) if diagnosis is not None else 0
-        self._node_passes = framework.passes_itself(cycle, first)
-        """Whether no filter need be asked that reads the node object alone."""
-        self.are_alike = not framework.has_extensions(cycle)
+        left = framework.on_one_node(cycle)
+        self._node_passes = first > left.last_node_only
+        """Whether no filter need be asked that reads the node object alone: going by which was the
+        first to turn the node down (by its number; 0: unknown)."""
+        self.are_alike = not left.extensions
         """Whether pods of one kind make the same difference."""
         if not self.are_alike:
             self._cycle, self.node = cycle.clone(), node.clone()
@@ -257,14 +262,14 @@ def split_by_budget(
     for pod in pods:
         breaks = False
         for n, budget in enumerate(budgets):
-            if _protects(budget, selectors[n], pod):
+            if protects(budget, selectors[n], pod):
                 left[n] -= 1
                 breaks |= left[n] < 0
         (violating if breaks else others).append(pod)
     return violating, others
 
 
-def _protects(budget: PodDisruptionBudget, selector: Selector, pod: PodInfo) -> bool:
+def protects(budget: PodDisruptionBudget, selector: Selector, pod: PodInfo) -> bool:
     kind = pod.kind
     return (
         bool(kind.labels)
@@ -278,9 +283,12 @@ def _protects(budget: PodDisruptionBudget, selector: Selector, pod: PodInfo) -> 
 
 def pick_candidate(candidates: Sequence[Candidate], random: Random | None) -> Candidate | None:
     """The node whose victims hurt least; of several any, or without `random` the first by name."""
-    best = min(candidates, default=None)
-    if best is None or random is None:
-        return best
-    least = best[:2]
-    equal = [candidate for candidate in candidates if candidate[:2] == least]
+    if random is None or not candidates:
+        return min(candidates, default=None)
+    harms = [*map(_harm, candidates)]
+    least = min(harms)
+    equal = [*compress(candidates, map(eq, harms, repeat(least)))]
     return equal[0] if len(equal) == 1 else random.choice(equal)
+
+
+_harm = attrgetter("harm")

@@ -8,7 +8,8 @@ may be given back by PostFilter.  Mirrors kube-scheduler's `dynamicresources/dyn
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -36,17 +37,31 @@ from stowplan.objects.node_selector import compile_node_selector
 from stowplan.objects.pod import Pod
 from stowplan.plugins._shared.device_classes import ResourceClasses
 from stowplan.plugins._shared.normalize import normalize
+from stowplan.plugins._shared.rows import all_passed
 from stowplan.plugins.dynamic_resources.attempt import Attempt, OwnClaim
 from stowplan.plugins.dynamic_resources.binding import ClaimBinding
 from stowplan.plugins.dynamic_resources.claim_cache import ClaimCache
-from stowplan.plugins.dynamic_resources.claim_writes import deallocate, delete_claim
+from stowplan.plugins.dynamic_resources.claim_writes import (
+    deallocate,
+    delete_claim,
+    is_reserved_for,
+    unreserve_claim,
+)
 from stowplan.plugins.dynamic_resources.extended_resources import SPECIAL_NAME, new_special_claim
 from stowplan.plugins.dynamic_resources.filtering import REASONS, DeviceFilter
-from stowplan.plugins.dynamic_resources.pod_claims import ClaimProblem, claims_of
+from stowplan.plugins.dynamic_resources.group_claims import GroupClaims, consumer_of
+from stowplan.plugins.dynamic_resources.pod_claims import (
+    ClaimProblem,
+    claims_of,
+    concerned_by_claim,
+    has_freed_devices,
+    is_made_for,
+    owned_claims_of,
+)
 from stowplan.plugins.dynamic_resources.pools import Slices
 from stowplan.plugins.dynamic_resources.requests import AllocationError
 from stowplan.plugins.dynamic_resources.results import allocation_of
-from stowplan.plugins.dynamic_resources.scoring import has_alternatives, score_of
+from stowplan.plugins.dynamic_resources.scoring import has_alternatives, points_before, score_of
 from stowplan.state.node_info import NodeInfo
 from stowplan.state.node_table import NodeTable
 from stowplan.state.pod_info import PodInfo
@@ -91,6 +106,7 @@ class DynamicResources:
             timeouts_s,
         )
         self._binding = ClaimBinding(handle, self._claims, timeouts_s[1])
+        self._group_claims = GroupClaims(handle)
 
     # -- before the queue -------------------------------------------------------------------
 
@@ -107,7 +123,7 @@ class DynamicResources:
 
     def _problem(self, pod: Pod) -> str | None:
         try:
-            for _ in claims_of(pod, self._claims.get):
+            for _ in claims_of(pod, self._claims.get, self._group_claims.group_of(pod)):
                 pass
         except ClaimProblem as problem:
             return str(problem)
@@ -118,22 +134,50 @@ class DynamicResources:
         made = Action.ADD | Action.UPDATE
         return (
             on(Resource.NODE, nodes),
-            on(Resource.RESOURCE_CLAIM, made, self._after_claim_change),
+            on(
+                Resource.RESOURCE_CLAIM,
+                made | Action.DELETE,
+                self._after_claim_change,
+                concerned=concerned_by_claim,
+            ),
+            on(Resource.POD, Action.DELETE, self._after_pod_left),
             on(Resource.POD, Action.UPDATE_POD_GENERATED_RESOURCE_CLAIM, self._after_pod_change),
             on(Resource.DEVICE_CLASS, made),
             on(Resource.RESOURCE_SLICE, made),
         )
 
-    def _after_claim_change(self, pod: Pod, old: ResourceClaim | None, new: ResourceClaim) -> Hint:
+    def _after_claim_change(
+        self, pod: Pod, old: ResourceClaim | None, new: ResourceClaim | None
+    ) -> Hint:
         try:
-            own = {claim.metadata.uid for claim in claims_of(pod, self._claims.get)}
+            group = self._group_claims.group_of(pod)
+            own = {claim.metadata.uid for claim in claims_of(pod, self._claims.get, group)}
         except ClaimProblem:
             return Hint.SKIP
-        if old is not None and old.status.allocation is not None and new.status.allocation is None:
+        if has_freed_devices(old, new):
             return Hint.QUEUE
+        if new is None:
+            # One that an earlier attempt left behind: it stood in the pod's own way.
+            return Hint.QUEUE if is_made_for(pod, old) else Hint.SKIP
         if new.metadata.uid not in own:
             return Hint.SKIP
         return Hint.SKIP if old is not None and old.status == new.status else Hint.QUEUE
+
+    def _after_pod_left(self, pod: Pod, old: Pod, new: Pod | None) -> Hint:
+        """Devices that were kept for it and never written down are free without any other word."""
+        if self._problem(pod) is not None:
+            return Hint.SKIP
+        try:
+            claims = list(claims_of(old, self._claims.get))
+        except ClaimProblem:
+            claims = []
+        if any(claim.status.allocation is None for claim in claims):
+            return Hint.QUEUE
+        resources = self._resources.by_resource
+        for container in (*(old.spec.init_containers or ()), *(old.spec.containers or ())):
+            if resources and not resources.keys().isdisjoint(container.resources.requests or ()):
+                return Hint.QUEUE if self._claims.special_of(old) is None else Hint.SKIP
+        return Hint.SKIP
 
     def _after_pod_change(self, pod: Pod, old: Pod | None, new: Pod) -> Hint:
         if new.metadata.uid != pod.metadata.uid or self._problem(new) is not None:
@@ -148,22 +192,22 @@ class DynamicResources:
             return SKIP_ALWAYS
         attempt = cycle.data[self.name] = Attempt([])
         try:
-            found = list(claims_of(pod.pod, self._claims.get))
+            group = self._group_claims.group_of(pod.pod)
+            found = list(owned_claims_of(pod.pod, self._claims.get, group))
         except ClaimProblem as problem:
             return unresolvable(str(problem))
-        claims = [OwnClaim(claim) for claim in found]
+        claims = [OwnClaim(claim, group=owner) for claim, owner in found]
         special = self._special_claim(pod)
         if special is not None:
             claims.append(OwnClaim(special, is_special=True))
         if not claims:
             return SKIP
         for own in claims:
-            status = self._look_at(own)
+            status = self._look_at(own, pod.pod)
             if status is not None:
                 return status
         attempt.hold(claims)
-        cycle.data[DETAILS] = attempt.details()
-        self._filter.begin(attempt)
+        cycle.data[DETAILS] = attempt.details
         return None
 
     def _may_want_devices(self, pod: PodInfo) -> bool:
@@ -179,9 +223,12 @@ class DynamicResources:
             return None
         return self._claims.special_of(pod.pod) or new_special_claim(pod.pod)
 
-    def _look_at(self, own: OwnClaim) -> Status | None:
+    def _look_at(self, own: OwnClaim, pod: Pod) -> Status | None:
         claim = own.claim
         allocation = claim.status.allocation
+        if allocation is None:
+            sharing = self._group_claims.sharing(pod)
+            allocation = own.shared = self._claims.shared_with(claim, sharing)
         if allocation is not None:
             own.places = compile_node_selector(allocation.node_selector)
             if own.places is not None and own.places.problems:
@@ -230,12 +277,13 @@ class DynamicResources:
         self, cycle: Cycle, pod: PodInfo, nodes: NodeTable, rows: Rows | slice
     ) -> Verdict:
         attempt: Attempt = cycle.data[self.name]
-        numbers = list(_numbers(rows, nodes.size))
-        why, errors = self._filter.on_nodes(attempt, pod, nodes, numbers)
+        why, errors = self._filter.on_nodes(attempt, pod, nodes, rows)
         if errors:
             failures = {node: filter_failed(self.name, text) for node, text in errors.items()}
             attempt.errors = {node: str(failure) for node, failure in failures.items()}
             raise next(iter(failures.values()))
+        if why is None:
+            return all_passed(REASONS, nodes, rows)
         return Verdict(REASONS, why, np.ones(len(why), np.bool_))
 
     # -- PostFilter -------------------------------------------------------------------------
@@ -250,6 +298,8 @@ class DynamicResources:
         if attempt is None or not attempt.claims:
             return None, unschedulable("no new claims to deallocate")
         attempt.has_failed = True
+        if attempt.needs_devices:
+            attempt.unmet = partial(self._filter.unmet, attempt, cycle.nodes)
         status = yield from self._deallocate(attempt, pod)
         return None, status
 
@@ -270,6 +320,13 @@ class DynamicResources:
         self._handle.random.shuffle(candidates)
         for number in candidates:
             own = attempt.claims[number]
+            if own.group is not None and self._group_claims.is_unscheduled(own.group):
+                consumer = consumer_of(pod.pod, own.group)
+                if is_reserved_for(own.claim, consumer):
+                    problem = yield from unreserve_claim(own.claim, consumer)
+                    if problem is not None:
+                        return error(problem.message)
+                    return unschedulable("ResourceClaim unreserved for PodGroup")
             if own.is_special or not _is_only_for(own.claim, pod.pod):
                 continue
             problem = yield from deallocate(own.claim)
@@ -298,9 +355,11 @@ class DynamicResources:
         attempt: Attempt | None = cycle.data.get(self.name)
         if attempt is None or not attempt.pending or not has_alternatives(attempt):
             return 0
-        names = nodes.names
-        scores = [score_of(attempt, names[row]) for row in _numbers(rows, nodes.size)]
-        return np.array(scores, np.int64)
+        numbers: Rows = np.arange(nodes.size)[rows]
+        if attempt.found is None or attempt.nodes:
+            names = nodes.names
+            return np.array([score_of(attempt, names[row]) for row in numbers.tolist()], np.int64)
+        return attempt.found.points(numbers) + points_before(attempt)
 
     def normalize_scores(
         self, cycle: Cycle, pod: PodInfo, nodes: NodeTable, rows: Rows, scores: Scores
@@ -311,7 +370,14 @@ class DynamicResources:
 
     def reserve(self, cycle: Cycle, pod: PodInfo, node: str) -> Status | None:
         attempt: Attempt | None = cycle.data.get(self.name)
-        if attempt is None or not attempt.needs_devices:
+        if attempt is None:
+            return None
+        sharing = self._group_claims.sharing(pod.pod)
+        for number, own in enumerate(attempt.claims):
+            if own.shared is not None:
+                attempt.given[number] = own.shared
+                self._claims.begin(own.claim, own.shared, sharing)
+        if not attempt.needs_devices:
             return None
         pending = attempt.pending
         found = attempt.on(node)
@@ -326,7 +392,7 @@ class DynamicResources:
                 own.claim, attempt.mappings = found.special.claim, found.special.mappings
             allocation = allocation_of(own.claim, choices, node, getrandbits)
             attempt.given[number] = allocation
-            self._claims.begin(own.claim, allocation)
+            self._claims.begin(own.claim, allocation, sharing)
         return None
 
     def unreserve(self, cycle: Cycle, pod: PodInfo, node: str) -> None:
@@ -346,10 +412,6 @@ class DynamicResources:
 
 def _has_claims(pod: PodInfo) -> bool:
     return bool(pod.kind.spec.resource_claims)
-
-
-def _numbers(rows: Rows | slice, size: int) -> Iterator[int]:
-    return iter(range(*rows.indices(size)) if isinstance(rows, slice) else rows.tolist())
 
 
 def _is_only_for(claim: ResourceClaim, pod: Pod) -> bool:

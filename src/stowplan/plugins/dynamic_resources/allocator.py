@@ -8,10 +8,10 @@ plugin asks per node (`NodeSearch.run`); what is found there is written out by `
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from stowplan.objects.devices import ALL_DEVICES, EXACT_COUNT, DeviceTaint, DeviceToleration
 from stowplan.plugins.dynamic_resources.capacity import Amounts, amounts_taken
@@ -38,6 +38,26 @@ class _End(Enum):
     FAILED = auto()
     LIMIT = auto()
     """The claim would have more devices than it can: alternatives with fewer may do."""
+
+
+_Step = Generator[Any, _End, _End]
+"""Yields steps inside it."""
+
+
+def run_nested(first: _Step) -> _End:
+    """Run a step and those inside it, however deep."""
+    steps = [first]
+    end: Any = None
+    while steps:
+        try:
+            # A generator that has not begun takes None.
+            steps.append(steps[-1].send(end))
+            end = None
+        except StopIteration as stop:
+            steps.pop()
+            end = stop.value
+    assert isinstance(end, _End)
+    return end
 
 
 class Choice(NamedTuple):
@@ -112,8 +132,9 @@ class NodeSearch:
         Raises `AllocationError` or `TimedOut`.
         """
         self._claims = [self._prepare(number, claim) for number, claim in enumerate(claims)]
-        end = self._claim(0)
-        return [task.chosen for task in self._claims] if end is _End.FOUND else None
+        if not self._may_suffice() or run_nested(self._claim(0)) is not _End.FOUND:
+            return None
+        return [task.chosen for task in self._claims]
 
     # -- before the search ------------------------------------------------------------------
 
@@ -158,38 +179,78 @@ class NodeSearch:
             ]
         return _Task(ask, len(found), found)
 
-    # -- the search -------------------------------------------------------------------------
+    def _may_suffice(self) -> bool:
+        """Whether there are as many devices as are asked for, whatever else speaks against them.
 
-    def _claim(self, number: int) -> _End:
+        If not, there is no need to try all ways to choose too few.  Where something is asked for
+        that may end the search with an error, the search has to say so.
+        """
+        wanted, fitting, is_shared = 0, set[int](), False
+        for claim in self._claims:
+            for tasks in claim.requests:
+                if any(task.everything is not None or task.ask.is_admin for task in tasks):
+                    return True
+                enough = False
+                for task in tasks:
+                    found = self._fitting(task.ask)
+                    if found is None:
+                        return True
+                    fitting.update(found)
+                    shared = any(self._candidates[n].entry.is_shareable for n in found)
+                    is_shared = is_shared or shared
+                    enough = enough or shared or len(found) >= task.count
+                if not enough:
+                    return False
+                wanted += min(task.count for task in tasks)
+        return is_shared or len(fitting) >= wanted
+
+    def _fitting(self, ask: Ask) -> list[int] | None:
+        """The candidates that are free and match, by number; None where a selector fails."""
+        found = []
+        for number, (entry, _) in enumerate(self._candidates):
+            if entry.id not in self._held.dedicated:
+                selected = entry.selected_by(ask.selectors)
+                if selected is True:
+                    found.append(number)
+                elif selected is not False:
+                    return None
+        return found
+
+    # -- the search -------------------------------------------------------------------------
+    #
+    # Each step is a generator that yields the steps inside it and is sent how they ended: a pod
+    # may ask for more devices than Python nests calls.
+
+    def _claim(self, number: int) -> _Step:
         if number == len(self._claims):
             return _End.FOUND
-        return self._request(self._claims[number], 0)
+        return (yield self._request(self._claims[number], 0))
 
-    def _request(self, claim: _ClaimTask, number: int) -> _End:
+    def _request(self, claim: _ClaimTask, number: int) -> _Step:
         if number == len(claim.requests):
-            end = self._claim(claim.number + 1)
+            end = yield self._claim(claim.number + 1)
             return _End.FAILED if end is _End.LIMIT else end
         tasks = claim.requests[number]
         if len(tasks) == 1 and not tasks[0].ask.sub:
-            return self._devices(claim, number, tasks[0], 0, 0)
+            return (yield self._devices(claim, number, tasks[0], 0, 0))
         all_limited = True
         for task in tasks:
-            end = self._devices(claim, number, task, 0, 0)
+            end = yield self._devices(claim, number, task, 0, 0)
             if end is _End.FOUND:
                 return end
             all_limited = all_limited and end is _End.LIMIT
         return _End.LIMIT if all_limited else _End.FAILED
 
-    def _devices(self, claim: _ClaimTask, number: int, task: _Task, have: int, start: int) -> _End:
+    def _devices(self, claim: _ClaimTask, number: int, task: _Task, have: int, start: int) -> _Step:
         """Find the rest of the devices of a request, from `start` on, and all that follows."""
         if task.everything is not None and not task.everything:
             return _End.FAILED
         if have == task.count:
-            return self._request(claim, number + 1)
+            return (yield self._request(claim, number + 1))
         if len(claim.chosen) + task.count - have > RESULTS_MAX:
             return _End.LIMIT
         if task.everything is not None:
-            return self._next_of_all(claim, number, task, have)
+            return (yield self._next_of_all(claim, number, task, have))
         ask = task.ask
         for position in range(start, len(self._candidates)):
             candidate = self._candidates[position]
@@ -198,7 +259,7 @@ class NodeSearch:
                 continue
             if self._amounts(ask, entry) is None or not self._take(claim, task, candidate):
                 continue
-            end = self._devices(claim, number, task, have + 1, position + 1)
+            end = yield self._devices(claim, number, task, have + 1, position + 1)
             if end is _End.FOUND:
                 return end
             self._give_back(claim, candidate)
@@ -206,12 +267,12 @@ class NodeSearch:
                 return end
         return _End.FAILED
 
-    def _next_of_all(self, claim: _ClaimTask, number: int, task: _Task, have: int) -> _End:
+    def _next_of_all(self, claim: _ClaimTask, number: int, task: _Task, have: int) -> _Step:
         assert task.everything is not None
         candidate = task.everything[have]
         if not self._take(claim, task, candidate):
             return _End.FAILED
-        end = self._devices(claim, number, task, have + 1, 0)
+        end = yield self._devices(claim, number, task, have + 1, 0)
         if end is not _End.FOUND:
             self._give_back(claim, candidate)
         return end
@@ -241,7 +302,7 @@ class NodeSearch:
         counted = self._counts(entry)
         if counted and not self._counters_of(candidate.pool).take(entry):
             return False
-        if not _all_tolerated(entry.taints, ask.tolerations) or not self._agree(claim, task, entry):
+        if not all_tolerated(entry.taints, ask.tolerations) or not self._agree(claim, task, entry):
             if counted:
                 self._counters_of(candidate.pool).give_back(entry)
             return False
@@ -317,7 +378,7 @@ class NodeSearch:
         return found
 
 
-def _all_tolerated(
+def all_tolerated(
     taints: tuple[DeviceTaint, ...], tolerations: list[DeviceToleration] | None
 ) -> bool:
     return not taints or all(

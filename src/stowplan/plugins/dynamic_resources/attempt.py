@@ -6,7 +6,7 @@ of the cycle share it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,8 +15,9 @@ import msgspec
 from stowplan.objects.devices import Allocation, ResourceClaim
 from stowplan.objects.node_selector import CompiledNodeSelector
 from stowplan.objects.pod import ContainerExtendedResourceRequest
+from stowplan.objects.pod_groups import PodGroup
 from stowplan.plugins.dynamic_resources.extended_resources import SpecialClaim
-from stowplan.plugins.dynamic_resources.kept_searches import KeptSearch, OnNode
+from stowplan.plugins.dynamic_resources.kept_searches import FoundOnRows, OnNode
 from stowplan.plugins.dynamic_resources.requests import AllocationError, ClaimAsk
 
 
@@ -31,9 +32,14 @@ class OwnClaim:
     asks: ClaimAsk | AllocationError | None = None
     """None where there is nothing to allocate, or the node decides what."""
 
+    group: PodGroup | None = None
+    """The group that it is reserved for, if that is not the pod."""
+    shared: Allocation | None = None
+    """What it is being given for another pod of the group, who has been decided on before."""
+
     @property
     def is_allocated(self) -> bool:
-        return self.claim.status.allocation is not None
+        return self.shared is not None or self.claim.status.allocation is not None
 
 
 @dataclass(slots=True, eq=False)
@@ -45,12 +51,10 @@ class Attempt:
     """No node was found: what is noted of nodes from now on is what preemption tries."""
     unavailable: set[int] = field(default_factory=set)
     """Claims (by position) that keep the pod off some node for where they are allocated."""
-    kept: KeptSearch | None = None
-    """What was found for claims like these before; None where more than devices decides."""
     nodes: dict[str, OnNode] = field(default_factory=dict)
     """Looked at one by one."""
-    on_rows: Mapping[str, OnNode] = field(default_factory=dict)
-    """Looked at all at once, from what is kept."""
+    found: FoundOnRows | None = None
+    """On those that were looked at all at once."""
     errors: dict[str, str] = field(default_factory=dict)
     """Node -> why it could not even be said whether the pod fits there."""
     special: dict[frozenset[str], tuple[SpecialClaim, ClaimAsk | AllocationError]] = field(
@@ -63,6 +67,10 @@ class Attempt:
     """PreBind: the claims as the API server has them."""
     mappings: tuple[ContainerExtendedResourceRequest, ...] = ()
     deallocated: list[str] = field(default_factory=list)
+    unmet: Callable[[], list[dict[str, Any]]] | None = None
+    """Says what no node has enough of, if that is why there is none."""
+    told: list[dict[str, Any]] = field(default_factory=list)
+    """What it said."""
 
     def hold(self, claims: list[OwnClaim]) -> None:
         self.claims = claims
@@ -73,23 +81,33 @@ class Attempt:
         }
 
     def on(self, node: str) -> OnNode | None:
-        return self.nodes.get(node) or self.on_rows.get(node)
+        known = self.nodes.get(node)
+        return known if known is not None or self.found is None else self.found.on(node)
 
     @property
     def needs_devices(self) -> bool:
         return bool(self.pending)
 
-    def details(self) -> dict[str, Any]:
+    def details(self, *, of_nodes: bool = True) -> dict[str, Any]:
         """What the decision shows: functions, because most decisions are never shown."""
+        found = self.found if of_nodes and not self.has_failed else None
+        held = dict if found is None else found.hold()
         return {
             "errors": lambda: self.errors,
-            "nodeAllocations": self._node_allocations,
+            "nodeAllocations": lambda: self._node_allocations(held()),
             "claims": self._claims,
             "requestMappings": self._request_mappings,
             "deallocated": lambda: self.deallocated,
+            "unmetRequests": self._unmet_requests,
         }
 
-    def _node_allocations(self) -> Mapping[str, Any]:
+    def _unmet_requests(self) -> list[dict[str, Any]]:
+        """What was said first stays: it was closest to the decision."""
+        if self.unmet is not None:
+            self.told, self.unmet = self.unmet(), None
+        return self.told
+
+    def _node_allocations(self, held: Mapping[str, OnNode]) -> Mapping[str, Any]:
         names = self.pending.values()
         if self.has_failed:
             return {}
@@ -98,7 +116,7 @@ class Attempt:
                 name: [f"{choice.ask.name}={choice.entry.name}" for choice in choices]
                 for name, choices in zip(names, found.choices, strict=True)
             }
-            for node, found in (*self.on_rows.items(), *self.nodes.items())
+            for node, found in (*held.items(), *self.nodes.items())
             if found.choices is not None
         }
 

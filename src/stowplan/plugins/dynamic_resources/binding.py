@@ -32,6 +32,7 @@ from stowplan.plugins.dynamic_resources.claim_writes import (
     write_mappings,
 )
 from stowplan.plugins.dynamic_resources.device_counts import DeviceCounts
+from stowplan.plugins.dynamic_resources.group_claims import consumer_of
 from stowplan.state.pod_info import PodInfo
 
 CONDITIONS_POLL_S = 5.0
@@ -58,7 +59,9 @@ class ClaimBinding:
             for number, own in enumerate(attempt.claims):
                 if own.is_special and number not in attempt.given and not own.is_allocated:
                     continue  # A device plugin serves it.
-                if is_reserved_for(own.claim, pod.pod):
+                if number not in attempt.given and is_reserved_for(
+                    own.claim, consumer_of(pod.pod, own.group)
+                ):
                     attempt.written[number] = own.claim
                 else:
                     yield from self._bind_one(attempt, number, pod)
@@ -74,12 +77,15 @@ class ClaimBinding:
             own.claim = yield from self._create(own.claim)
             self._claims.begin(own.claim, allocation)
         try:
-            claim = yield from bind_claim(own.claim, allocation, pod.pod, self._handle.now())
+            consumer = consumer_of(pod.pod, own.group)
+            claim = yield from bind_claim(own.claim, allocation, consumer, self._handle.now())
             own.claim = attempt.written[number] = claim
             if own.is_special:
                 yield from self._until_shown(claim)
             self._claims.assume(claim)
+            self._claims.end(claim, written=True)
         finally:
+            attempt.given.pop(number, None)
             self._claims.end(own.claim)
         if own.is_special:
             status = PodExtendedResourceClaimStatus(
@@ -130,11 +136,11 @@ class ClaimBinding:
     def _until_ready(self, claims: list[ResourceClaim]) -> Steps:
         left_s = self._timeout_s
         while not all(self._is_ready(claim) for claim in claims):
-            if left_s <= 0:
-                raise WriteFailed("device binding timeout: context deadline exceeded")
             pause_s = min(CONDITIONS_POLL_S, left_s)
             yield Sleep(pause_s)
             left_s -= pause_s
+            if left_s <= 0:
+                raise WriteFailed("device binding timeout: context deadline exceeded")
 
     def _is_ready(self, written: ResourceClaim) -> bool:
         claim = self._claims.get(written.key)
@@ -154,12 +160,14 @@ class ClaimBinding:
     # -- Unreserve --------------------------------------------------------------------------
 
     def undo(self, attempt: Attempt, pod: PodInfo) -> None:
-        for own in attempt.claims:
-            claim = own.claim
-            if self._claims.end(claim):
+        for number, own in enumerate(attempt.claims):
+            claim, consumer = own.claim, consumer_of(pod.pod, own.group)
+            if attempt.given.pop(number, None) is not None and self._claims.end(claim):
                 self._claims.restore(claim.key)
             if own.is_special:
                 if claim.metadata.resource_version:
                     self._handle.start(delete_claim(claim))
-            elif claim.status.allocation is not None and is_reserved_for(claim, pod.pod):
-                self._handle.start(unreserve_claim(claim, pod.pod))
+            elif own.group is not None:
+                continue  # Others of the group may have it.
+            elif claim.status.allocation is not None and is_reserved_for(claim, consumer):
+                self._handle.start(unreserve_claim(claim, consumer))

@@ -8,17 +8,24 @@ kube-scheduler's `dynamicresources/dra_manager.go` and `allocateddevices.go`.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
+from typing import TypeVar
 
 from stowplan.objects.devices import AllocatedDevice, Allocation, ResourceClaim
 from stowplan.objects.pod import Pod
 from stowplan.objects.quantity import parse_quantity
-from stowplan.plugins.dynamic_resources.device_entry import DeviceId
+from stowplan.plugins.dynamic_resources.device_entry import DeviceId, PoolId
 from stowplan.plugins.dynamic_resources.extended_resources import is_special, is_special_claim_of
 from stowplan.state.object_index import ObjectIndex
 
 _LOG_MAX = 4096
+
+Consumed = tuple[tuple[str, int], ...] | None
+"""What is taken of each capacity of a device that is shared; None: it is not."""
+
+PoolState = tuple[tuple[str, bool, Consumed], ...]
+"""The devices that are held: name, whether all of it, what is taken of it."""
 
 
 class HeldDevices:
@@ -34,6 +41,9 @@ class HeldDevices:
         self.version = 0
         """Grows with every device that is taken or given back."""
         self._log: deque[DeviceId] = deque(maxlen=_LOG_MAX)
+        self._of_pool: dict[PoolId, dict[str, int]] = {}
+        """Pool -> name of a device -> how many claims hold it, or part of it."""
+        self._states: dict[PoolId, PoolState] = {}
 
     def add(self, allocation: Allocation, times: int = 1) -> None:
         """`times` is -1 to take it back."""
@@ -41,6 +51,7 @@ class HeldDevices:
             device = (result.driver, result.pool, result.device)
             self.version += 1
             self._log.append(device)
+            self._note(device, times)
             if result.share_id is None:
                 _count(self.dedicated, device, times)
                 continue
@@ -50,6 +61,32 @@ class HeldDevices:
                 consumed[name] = consumed.get(name, 0) + times * parse_quantity(quantity)
             if not self.shares.get(device):
                 del self.consumed[device]
+
+    def _note(self, device: DeviceId, times: int) -> None:
+        *pool, name = device
+        pool_id = (pool[0], pool[1])
+        self._states.pop(pool_id, None)
+        names = self._of_pool.setdefault(pool_id, {})
+        _count(names, name, times)
+        if not names:
+            del self._of_pool[pool_id]
+
+    def state_of(self, pool_id: PoolId) -> PoolState:
+        """All that a search can see of who holds what in a pool."""
+        names = self._of_pool.get(pool_id)
+        if not names:
+            return ()
+        found = self._states.get(pool_id)
+        if found is None:
+            found = tuple([self._state(pool_id, name) for name in sorted(names)])
+            self._states[pool_id] = found
+        return found
+
+    def _state(self, pool_id: PoolId, name: str) -> tuple[str, bool, Consumed]:
+        device = (*pool_id, name)
+        consumed = self.consumed.get(device)
+        taken = None if consumed is None else tuple(sorted(consumed.items()))
+        return name, device in self.dedicated, taken
 
     def changed_since(self, version: int) -> list[DeviceId] | None:
         """Devices taken or given back after that; None when it is too long ago to say."""
@@ -66,7 +103,10 @@ def counted_results(allocation: Allocation) -> Iterator[AllocatedDevice]:
             yield result
 
 
-def _count(counts: dict[DeviceId, int], device: DeviceId, times: int) -> None:
+_Key = TypeVar("_Key")
+
+
+def _count(counts: dict[_Key, int], device: _Key, times: int) -> None:
     left = counts.get(device, 0) + times
     if left:
         counts[device] = left
@@ -81,6 +121,8 @@ class ClaimCache:
         self._assumed: dict[str, ResourceClaim] = {}
         self._in_flight: dict[str, Allocation] = {}
         """Uid -> what the claim is to be given."""
+        self._sharing: dict[str, tuple[str, int]] = {}
+        """Uid -> the group that shares it, and for how many of its pods it is in flight."""
         self._uids: dict[str, str] = {}
         """Key -> uid of the claim of that name, as last counted."""
         self._given: dict[str, Allocation] = {}
@@ -127,14 +169,30 @@ class ClaimCache:
     def is_in_flight(self, claim: ResourceClaim) -> bool:
         return claim.metadata.uid in self._in_flight
 
-    def begin(self, claim: ResourceClaim, allocation: Allocation) -> None:
+    def begin(self, claim: ResourceClaim, allocation: Allocation, group: str = "") -> None:
+        """`group`: of the pod, whose fellows may share it."""
         uid = claim.metadata.uid
         self._in_flight[uid] = allocation
+        if group:
+            self._sharing[uid] = group, self._sharing.get(uid, (group, 0))[1] + 1
         self._count(uid)
 
-    def end(self, claim: ResourceClaim) -> bool:
-        """Whether it was in flight."""
+    def shared_with(self, claim: ResourceClaim, group: str) -> Allocation | None:
+        """What the claim is being given for another pod of this group."""
         uid = claim.metadata.uid
+        sharer, _ = self._sharing.get(uid, ("", 0))
+        return self._in_flight.get(uid) if group and sharer == group else None
+
+    def end(self, claim: ResourceClaim, *, written: bool = False) -> bool:
+        """One pod is done with it, or (`written`) nobody waits for it any more.
+
+        Whether it was in flight, and is no more.
+        """
+        uid = claim.metadata.uid
+        group, count = self._sharing.pop(uid, ("", 1))
+        if count > 1 and not written:
+            self._sharing[uid] = group, count - 1
+            return False
         if self._in_flight.pop(uid, None) is None:
             return False
         self._count(uid)
@@ -151,8 +209,10 @@ class ClaimCache:
     def catch_up(self) -> None:
         version = self._objects.version(ResourceClaim)
         if version != self._version:
-            changed = self._objects.changed_since(ResourceClaim, self._version)
-            if changed is None or self._version < 0:
+            changed: Iterable[str] | None = None
+            if self._version >= 0:
+                changed = self._objects.changed_since(ResourceClaim, self._version)
+            if changed is None:
                 changed = [*self._shown, *self._uids]
             self._version = version
             for key in changed:

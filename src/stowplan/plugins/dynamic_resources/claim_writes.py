@@ -2,28 +2,33 @@
 
 Each is a generator that yields requests and is sent their answers.  Claims are patched on the
 version that was decided on, so that fields nobody here knows of survive and a lost race is a
-conflict, which is tried again on the claim as it is then.  Mirrors `bindClaim` and its kin in
-kube-scheduler's `dynamicresources.go`.
+conflict, which is tried again on the claim as it is then.  What users left opaque in a claim must
+not change by a byte, and patches change it: where there is such, lists are appended to, and an
+allocation is put as a whole.  A write whose answer was lost may have arrived, or may do so yet:
+until that is known the devices stay with the claim, or two claims would have them.  Mirrors
+`bindClaim` and its kin in kube-scheduler's `dynamicresources.go`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from typing import Any
 
 import msgspec
 
 from stowplan.errors import ApiError, Conflict, NotFound
 from stowplan.framework.effects import Sleep
-from stowplan.objects.api import Create, Delete, Get, Patch
+from stowplan.objects.api import Create, Delete, Get, Patch, Update
 from stowplan.objects.devices import Allocation, ConsumerReference, ResourceClaim
 from stowplan.objects.kinds import POD, RESOURCE_CLAIM
 from stowplan.objects.pod import Pod, PodExtendedResourceClaimStatus
 from stowplan.objects.times import format_time
+from stowplan.plugins.dynamic_resources.group_claims import is_same_allocation
 
 FINALIZER = "resource.kubernetes.io/delete-protection"
 TRIES = 5
 PAUSE_S = 0.01
+LAST_PAUSE_S = 5.0
 
 Writing = Generator[Any, Any, ResourceClaim]
 
@@ -33,71 +38,146 @@ class WriteFailed(Exception):
 
 
 class _LostRace(Exception):
-    """Somebody else wrote the claim meanwhile; carries what to say if it stays so."""
+    """Somebody else wrote the claim meanwhile, or nobody knows; what to say if it stays so."""
 
 
-def is_reserved_for(claim: ResourceClaim, pod: Pod) -> bool:
-    return any(it.uid == pod.metadata.uid for it in claim.status.reserved_for or ())
+def is_reserved_for(claim: ResourceClaim, consumer: ConsumerReference) -> bool:
+    return any(it.uid == consumer.uid for it in claim.status.reserved_for or ())
 
 
 def bind_claim(
-    claim: ResourceClaim, allocation: Allocation | None, pod: Pod, now_s: float
+    claim: ResourceClaim,
+    allocation: Allocation | None,
+    consumer: ConsumerReference,
+    now_s: float,
 ) -> Writing:
-    """Reserve the claim for the pod, with its allocation unless it has one; `WriteFailed`."""
+    """Reserve the claim, with its allocation unless it has one; `WriteFailed`."""
     problem = ""
     for number in range(TRIES):
         if number:
             yield Sleep(PAUSE_S)
-            answer = yield Get(RESOURCE_CLAIM, claim.metadata.namespace, claim.metadata.name)
-            if isinstance(answer, ApiError):
-                raise WriteFailed(f"get updated claim {claim.key} after conflict: {answer.message}")
-            claim = answer
+            claim = yield from _read_again(claim)
+        if allocation is not None and is_same_allocation(claim, allocation):
+            allocation = None
         try:
-            return (yield from _bind_once(claim, allocation, pod, now_s))
+            return (yield from _bind_once(claim, allocation, consumer, now_s))
         except _LostRace as race:
             problem = str(race)
     raise WriteFailed(problem)
 
 
+def _read_again(claim: ResourceClaim) -> Writing:
+    """The claim as it is now; asked until somebody answers, since devices are kept for it."""
+    pause_s = PAUSE_S
+    while True:
+        answer = yield Get(RESOURCE_CLAIM, claim.metadata.namespace, claim.metadata.name)
+        if not is_unsure(answer):
+            break
+        yield Sleep(pause_s)
+        pause_s = min(5 * pause_s, LAST_PAUSE_S)
+    if isinstance(answer, ApiError):
+        raise WriteFailed(f"get updated claim {claim.key} after conflict: {answer.message}")
+    assert isinstance(answer, ResourceClaim)
+    if answer.metadata.uid != claim.metadata.uid:
+        # Another of that name, which may ask for something else.
+        raise WriteFailed(f"claim {claim.key} got deleted in the meantime")
+    return answer
+
+
+def is_unsure(answer: object) -> bool:
+    """Whether it may have been carried out all the same: nobody answered, or the server broke."""
+    return isinstance(answer, ApiError) and answer.code >= 500
+
+
 def _bind_once(
-    claim: ResourceClaim, allocation: Allocation | None, pod: Pod, now_s: float
+    claim: ResourceClaim,
+    allocation: Allocation | None,
+    consumer: ConsumerReference,
+    now_s: float,
 ) -> Writing:
     key = claim.key
     if claim.metadata.deletion_timestamp is not None:
         raise WriteFailed(f"claim {key} got deleted in the meantime")
-    what = "add reservation to claim"
-    if allocation is not None:
-        if claim.status.allocation is not None:
-            raise WriteFailed(f"claim {key} got allocated elsewhere in the meantime")
-        what = "add allocation and reservation to claim"
-        finalizers = claim.metadata.finalizers or []
-        if FINALIZER not in finalizers:
-            body = {"metadata": _metadata(claim) | {"finalizers": [*finalizers, FINALIZER]}}
-            claim = yield from _patched(claim, body, "", "add finalizer to claim")
-    else:
-        allocation = claim.status.allocation
-        if allocation is None:
+    if allocation is None:
+        if claim.status.allocation is None:
             raise WriteFailed(f"claim {key} got deallocated elsewhere in the meantime")
-    if allocation.allocation_timestamp is None:
-        allocation = msgspec.structs.replace(allocation, allocation_timestamp=format_time(now_s))
-    metadata = pod.metadata
-    consumer = ConsumerReference(resource="pods", name=metadata.name, uid=metadata.uid)
+        if is_reserved_for(claim, consumer):
+            return claim
+        # What is allocated is not touched, not even to say when: it may not change any more.
+        more = {"status": {"reservedFor": msgspec.to_builtins([consumer])}}
+        exactly = _has_opaque_status(claim)
+        request = _longer(claim, more, claim.status.reserved_for, exactly, "status")
+        return (yield from _written(claim, request, "add reservation to claim"))
+    if claim.status.allocation is not None:
+        if _devices(claim.status.allocation) == _devices(allocation) and is_reserved_for(
+            claim, consumer
+        ):
+            return claim  # Only the answer was lost.
+        raise WriteFailed(f"claim {key} got allocated elsewhere in the meantime")
+    finalizers = claim.metadata.finalizers or []
+    if FINALIZER not in finalizers:
+        more = {"metadata": {"finalizers": [FINALIZER]}}
+        request = _longer(claim, more, finalizers, bool(claim.spec.devices.config), "")
+        claim = yield from _written(claim, request, "add finalizer to claim")
+    allocation = msgspec.structs.replace(allocation, allocation_timestamp=format_time(now_s))
+    given = _allocate(claim, allocation, consumer)
+    return (yield from _written(claim, given, "add allocation and reservation to claim"))
+
+
+def _longer(
+    claim: ResourceClaim,
+    more: dict[str, dict[str, list[Any]]],
+    known: Sequence[Any] | None,
+    exactly: bool,
+    subresource: str,
+) -> Patch:
+    """`more` in a list of the claim, beside what is `known` in it."""
+    metadata = claim.metadata
+    ((part, lists),) = more.items()
+    ((name, added),) = lists.items()
+    whole = added if exactly else [*msgspec.to_builtins(list(known or ())), *added]
+    body = {"metadata": _metadata(claim)}
+    body[part] = body.get(part, {}) | {name: whole}
+    how = "append" if exactly else "merge"
+    return Patch(RESOURCE_CLAIM, metadata.namespace, metadata.name, body, how, subresource)
+
+
+def _allocate(
+    claim: ResourceClaim, allocation: Allocation, consumer: ConsumerReference
+) -> Patch | Update:
+    metadata = claim.metadata
     status = {
         "allocation": msgspec.to_builtins(allocation),
         "reservedFor": msgspec.to_builtins([*(claim.status.reserved_for or ()), consumer]),
     }
     body = {"metadata": _metadata(claim), "status": status}
-    return (yield from _patched(claim, body, "status", what))
+    if not allocation.devices.config:
+        return Patch(RESOURCE_CLAIM, metadata.namespace, metadata.name, body, "merge", "status")
+    # A patch would sort what is opaque, and leave out what is null in it.
+    body["metadata"] |= {"namespace": metadata.namespace, "name": metadata.name}
+    body["spec"] = msgspec.to_builtins(claim.spec)
+    return Update(RESOURCE_CLAIM, metadata.namespace, metadata.name, body, "status")
 
 
-def _patched(claim: ResourceClaim, body: Any, subresource: str, what: str) -> Writing:
-    metadata = claim.metadata
-    answer = yield Patch(
-        RESOURCE_CLAIM, metadata.namespace, metadata.name, body, "merge", subresource
-    )
+def _devices(allocation: Allocation) -> list[tuple[str, ...]]:
+    return [
+        (it.request, it.driver, it.pool, it.device, it.share_id or "")
+        for it in allocation.devices.results or ()
+    ]
+
+
+def _has_opaque_status(claim: ResourceClaim) -> bool:
+    status = claim.status
+    given = status.allocation is not None and status.allocation.devices.config
+    return bool(given) or any(it.data is not None for it in status.devices or ())
+
+
+def _written(claim: ResourceClaim, request: Patch | Update, what: str) -> Writing:
+    answer = yield request
     if isinstance(answer, ApiError):
         problem = f"{what} {claim.key}: {answer.message}"
-        raise _LostRace(problem) if isinstance(answer, Conflict) else WriteFailed(problem)
+        open_ended = isinstance(answer, Conflict) or is_unsure(answer)
+        raise _LostRace(problem) if open_ended else WriteFailed(problem)
     assert isinstance(answer, ResourceClaim)
     return answer
 
@@ -120,12 +200,17 @@ def deallocate(claim: ResourceClaim) -> Generator[Any, Any, ApiError | None]:
     return answer if isinstance(answer, ApiError) else None
 
 
-def unreserve_claim(claim: ResourceClaim, pod: Pod) -> Generator[Any, Any, None]:
-    """The pod does not need the claim after all; its allocation stays."""
+def unreserve_claim(
+    claim: ResourceClaim, consumer: ConsumerReference
+) -> Generator[Any, Any, ApiError | None]:
+    """It does not need the claim after all; its allocation stays."""
     metadata = claim.metadata
-    gone = [{"$patch": "delete", "uid": pod.metadata.uid}]
+    gone = [{"$patch": "delete", "uid": consumer.uid}]
     body = {"metadata": {"uid": metadata.uid}, "status": {"reservedFor": gone}}
-    yield Patch(RESOURCE_CLAIM, metadata.namespace, metadata.name, body, "strategic", "status")
+    answer = yield Patch(
+        RESOURCE_CLAIM, metadata.namespace, metadata.name, body, "strategic", "status"
+    )
+    return answer if isinstance(answer, ApiError) else None
 
 
 def create_claim(claim: ResourceClaim) -> Generator[Any, Any, ResourceClaim | ApiError]:
@@ -143,9 +228,14 @@ def create_claim(claim: ResourceClaim) -> Generator[Any, Any, ResourceClaim | Ap
 
 
 def delete_claim(claim: ResourceClaim) -> Generator[Any, Any, ApiError | None]:
-    """The special claim, whatever protects it."""
+    """The special claim, whatever protects it: somebody may have, since it was last seen."""
     metadata = claim.metadata
-    finalizers = metadata.finalizers or []
+    answer = yield Get(RESOURCE_CLAIM, metadata.namespace, metadata.name)
+    if isinstance(answer, NotFound):
+        return None
+    if isinstance(answer, ApiError):
+        return answer
+    finalizers = answer.metadata.finalizers or []
     if FINALIZER in finalizers:
         left = [it for it in finalizers if it != FINALIZER] or None
         body = {"metadata": {"uid": metadata.uid, "finalizers": left}}

@@ -1,13 +1,17 @@
-"""Devices as the allocator sees them: a slice is read once, when it comes.
+"""Devices as the allocator sees them: what slices say alike is read once.
 
 What is parsed here (amounts, counters, taints, which nodes a device can be had from) and what
-selectors say of a device depend on the slice alone, so both stay with it until it changes.
+selectors say of a device depend on the content of the slice alone.  The nodes of a cluster are of
+few makes, so slices with the same content share all that: `SliceContent`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
+from weakref import WeakValueDictionary
+
+import msgspec
 
 from stowplan import cel
 from stowplan.objects.devices import (
@@ -18,6 +22,7 @@ from stowplan.objects.devices import (
     DeviceCapacity,
     DeviceTaint,
     ResourceSlice,
+    ResourceSliceSpec,
 )
 from stowplan.objects.node_selector import CompiledNodeSelector, compile_node_selector
 from stowplan.objects.pod import NodeSelector
@@ -71,27 +76,22 @@ class Places:
         return self.selector is None or self.selector.matches(node.labels, node.name)
 
 
-class DeviceEntry:
-    """A device of one slice."""
+class DeviceContent:
+    """A device, wherever it is."""
 
     __slots__ = (
-        "_selected",
         "capacity",
         "consumes",
         "device",
-        "id",
         "is_shareable",
         "places",
         "seen",
-        "slice",
+        "selected",
         "taints",
     )
 
-    def __init__(self, device: Device, of: SliceEntry) -> None:
-        spec = of.object.spec
+    def __init__(self, device: Device, spec: ResourceSliceSpec) -> None:
         self.device = device
-        self.slice = of
-        self.id: DeviceId = (spec.driver, spec.pool.name, device.name)
         self.is_shareable = bool(device.allow_multiple_allocations)
         self.places = (
             Places(device.node_name, device.node_selector, everywhere=device.all_nodes)
@@ -110,7 +110,34 @@ class DeviceEntry:
             {name: it.value for name, it in (device.capacity or {}).items()},
             self.is_shareable,
         )
-        self._selected: dict[tuple[str, ...], Selected] = {}
+        self.selected: dict[tuple[str, ...], Selected] = {}
+
+
+class DeviceEntry:
+    """A device of one slice."""
+
+    __slots__ = (
+        "capacity",
+        "consumes",
+        "content",
+        "device",
+        "id",
+        "is_shareable",
+        "places",
+        "slice",
+        "taints",
+    )
+
+    def __init__(self, content: DeviceContent, of: SliceEntry) -> None:
+        self.content = content
+        self.slice = of
+        self.device = content.device
+        self.id: DeviceId = (*of.id, content.device.name)
+        self.is_shareable = content.is_shareable
+        self.places = content.places
+        self.consumes = content.consumes
+        self.capacity = content.capacity
+        self.taints = content.taints
 
     @property
     def name(self) -> str:
@@ -119,9 +146,9 @@ class DeviceEntry:
 
     def selected_by(self, expressions: tuple[str, ...]) -> Selected:
         """Whether all of them take the device; they are asked in order, up to the first no."""
-        known = self._selected.get(expressions)
+        known = self.content.selected.get(expressions)
         if known is None:
-            known = self._selected[expressions] = self._ask(expressions)
+            known = self.content.selected[expressions] = self._ask(expressions)
         return known
 
     def _ask(self, expressions: tuple[str, ...]) -> Selected:
@@ -131,7 +158,7 @@ class DeviceEntry:
             except cel.CompileError as problem:
                 return number, f"CEL compile error: {problem.details}"
             try:
-                if not expression.matches(self.seen):
+                if not expression.matches(self.content.seen):
                     return False
             except cel.EvaluationError as problem:
                 return number, f"CEL runtime error: {problem}"
@@ -150,10 +177,56 @@ class DeviceEntry:
         return found
 
 
+class SliceContent:
+    """What slices with the same driver, devices and counters share."""
+
+    __slots__ = ("__weakref__", "_devices", "counter_sets", "spec")
+
+    def __init__(self, spec: ResourceSliceSpec) -> None:
+        self.spec = spec
+        """Of any one of them."""
+        self.counter_sets = tuple(
+            (it.name, {name: parse_quantity(c.value) for name, c in (it.counters or {}).items()})
+            for it in spec.shared_counters or ()
+        )
+        self._devices: tuple[DeviceContent, ...] | None = None
+
+    @property
+    def devices(self) -> tuple[DeviceContent, ...]:
+        found = self._devices
+        if found is None:
+            found = tuple(DeviceContent(device, self.spec) for device in self.spec.devices or ())
+            self._devices = found
+        return found
+
+
+_contents: WeakValueDictionary[bytes, SliceContent] = WeakValueDictionary()
+_encode = msgspec.json.Encoder(order="deterministic").encode
+
+
+def _content_of(spec: ResourceSliceSpec) -> SliceContent:
+    """The one that all slices with this content share."""
+    by_device = bool(spec.per_device_node_selection)
+    key = _encode((spec.driver, by_device, spec.devices, spec.shared_counters))
+    found = _contents.get(key)
+    if found is None:
+        found = _contents[key] = SliceContent(spec)
+    return found
+
+
 class SliceEntry:
     """A slice, with its devices read when they are first looked at."""
 
-    __slots__ = ("_devices", "counter_sets", "generation", "id", "object", "places", "slice_count")
+    __slots__ = (
+        "_devices",
+        "content",
+        "counter_sets",
+        "generation",
+        "id",
+        "object",
+        "places",
+        "slice_count",
+    )
 
     def __init__(self, thing: ResourceSlice) -> None:
         spec = thing.spec
@@ -166,10 +239,8 @@ class SliceEntry:
             if spec.per_device_node_selection
             else Places(spec.node_name, spec.node_selector, everywhere=spec.all_nodes)
         )
-        self.counter_sets = tuple(
-            (it.name, {name: parse_quantity(c.value) for name, c in (it.counters or {}).items()})
-            for it in spec.shared_counters or ()
-        )
+        self.content = _content_of(spec)
+        self.counter_sets = self.content.counter_sets
         self._devices: tuple[DeviceEntry, ...] | None = None
 
     @property
@@ -181,10 +252,15 @@ class SliceEntry:
         return self.object.spec.node_name or ""
 
     @property
+    def is_local(self) -> bool:
+        """Whether it is for one node, and no other has to know of it."""
+        return bool(self.node_name) and not self.counter_sets
+
+    @property
     def devices(self) -> tuple[DeviceEntry, ...]:
         found = self._devices
         if found is None:
-            found = tuple(DeviceEntry(device, self) for device in self.object.spec.devices or ())
+            found = tuple(DeviceEntry(device, self) for device in self.content.devices)
             self._devices = found
         return found
 
@@ -193,7 +269,8 @@ class SliceEntry:
             return True
         if self.places is not None:
             return self.places.accept(node)
-        return any(it.places is not None and it.places.accept(node) for it in self.devices)
+        devices = self.content.devices
+        return any(it.places is not None and it.places.accept(node) for it in devices)
 
 
 def _consumed(consumptions: list[CounterConsumption] | None) -> Counters | None:

@@ -65,7 +65,6 @@ def new_special_claim(pod: Pod) -> ResourceClaim:
                     name=pod.metadata.name,
                     uid=pod.metadata.uid,
                     controller=True,
-                    block_owner_deletion=True,
                 )
             ],
         )

@@ -67,7 +67,7 @@ def share_id(bits: int) -> str:
 
 
 def _configuration(claim: ResourceClaim, asks: Sequence[Ask]) -> list[Configuration]:
-    """Per request that of its class, once per class; then that of the claim."""
+    """That of the classes, once per class, in the order of the requests; then the claim's own."""
     chosen = {ask.request: ask for ask in asks}
     found: list[dict[str, Any]] = []
     of_class: dict[str, list[dict[str, Any]]] = {}
@@ -85,10 +85,11 @@ def _configuration(claim: ResourceClaim, asks: Sequence[Ask]) -> list[Configurat
                 for it in ask.device_class.spec.config or ()
             ]
             found += of_class[name]
-        for it in claim.spec.devices.config or ():
-            names = it.get("requests") or ()
-            if not names or request.name in names or ask.name in names:
-                found.append({**it, "source": "FromClaim"})
+    for it in claim.spec.devices.config or ():
+        names = it.get("requests")
+        # As often as it names requests, which upstream does not look at.
+        times = sum(ask.request in names or ask.name in names for ask in asks) if names else 1
+        found += [{**it, "source": "FromClaim"}] * times
     return found
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from stowplan.objects.devices import ResourceClaim
+from stowplan.plugins.dynamic_resources.allocator import Choices
 from stowplan.plugins.dynamic_resources.attempt import Attempt
 
 _ALTERNATIVES_MAX = 8
@@ -28,15 +29,25 @@ def score_of(attempt: Attempt, node: str) -> int:
     found = attempt.on(node)
     if found is None or found.choices is None:
         return 0
-    score = 0
-    pending = iter(found.choices)
-    for number, own in enumerate(attempt.claims):
-        allocation = own.claim.status.allocation
-        if number in attempt.pending or allocation is None:
-            score += _points(own.claim, (choice.ask.name for choice in next(pending)))
-        else:
-            score += _points(own.claim, (it.request for it in allocation.devices.results or ()))
-    return score
+    claims = [attempt.claims[number].claim for number in attempt.pending]
+    return points_of_choices(claims, found.choices) + points_before(attempt)
+
+
+def points_before(attempt: Attempt) -> int:
+    """Of the claims that have their devices already."""
+    return sum(
+        _points(own.claim, (it.request for it in allocation.devices.results or ()))
+        for own in attempt.claims
+        if (allocation := own.claim.status.allocation) is not None
+    )
+
+
+def points_of_choices(claims: Iterable[ResourceClaim], choices: Choices) -> int:
+    """Of claims that are to get these devices."""
+    return sum(
+        _points(claim, (choice.ask.name for choice in chosen))
+        for claim, chosen in zip(claims, choices, strict=True)
+    )
 
 
 def _points(claim: ResourceClaim, chosen: Iterable[str]) -> int:

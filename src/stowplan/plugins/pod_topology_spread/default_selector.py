@@ -7,6 +7,8 @@ kube-scheduler's `plugins/helper/spread.go`, function `DefaultSelector`.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from stowplan.objects.base import LabelSelector
 from stowplan.objects.labels import (
     Selector,
@@ -94,9 +96,13 @@ class _ServiceIndex:
         """The selectors of all Services that select the pod, merged."""
         self._catch_up()
         merged: _Labels = {}
-        for key, value in kind.labels.items():
-            for selector in self._buckets.get((kind.namespace, key, value), {}).values():
-                if selector.items() <= kind.labels.items():
+        namespace, labels = kind.namespace, kind.labels
+        places: Iterable[tuple[str, str, str]] = self._buckets
+        if len(labels) < len(self._buckets):
+            places = [(namespace, *pair) for pair in labels.items()]
+        for place in places:
+            for selector in self._buckets.get(place, {}).values() if place[0] == namespace else ():
+                if selector.items() <= labels.items():
                     merged.update(selector)
         return merged
 

@@ -30,11 +30,11 @@ _EXACT_MAX = 2**46
 """Below it a hundredfold is a whole number that float64 holds, so `floor(100 * a / b)` is exact."""
 _PERCENT_MIN = -(2**29)
 """Twice as much is still a 32-bit number."""
-_ROOMS_MAX = 64
+_COLUMNS_MAX = 64
 
 
 @dataclass(slots=True)
-class Room:
+class ResourceColumns:
     """Of one resource, per row."""
 
     capacity: Amounts
@@ -64,10 +64,10 @@ class Room:
         left -= over < rest
         return left
 
-    def at(self, rows: Rows | slice) -> Room:
+    def at(self, rows: Rows | slice) -> ResourceColumns:
         if isinstance(rows, slice):
             return self
-        return Room(
+        return ResourceColumns(
             self.capacity if len(self.capacity) == 1 else self.capacity[rows],
             self.used[rows],
             self.free[rows],
@@ -79,35 +79,36 @@ class Room:
 
 
 class _Followed(NamedTuple):
-    """A room with views of its columns, and of those they are taken from, for single cells."""
+    """Columns with views of them, and of those they are taken from, for single cells."""
 
-    room: Room
+    columns: ResourceColumns
     source_at: memoryview
     total_at: memoryview
     used_at: memoryview
     free_at: memoryview
-    percent_at: memoryview | None
-    over_at: memoryview | None
+    percent_at: Any
+    over_at: Any
+    """Both, or None."""
 
 
-class Rooms:
-    """The rooms of one node table, by resource; `catch_up` first, then ask."""
+class ResourceTable:
+    """The columns of one node table, by resource; `catch_up` first, then ask."""
 
     def __init__(self, nodes: NodeTable) -> None:
         self._nodes = nodes
         self._follower = RowFollower()
         self._seen = -1
-        self._requested: dict[str, Room] = {}
-        self._scored: dict[str, Room] = {}
+        self._requested: dict[str, ResourceColumns] = {}
+        self._scored: dict[str, ResourceColumns] = {}
         self._followed: list[_Followed] = []
         self._alike: list[tuple[memoryview, memoryview]] = []
-        """Columns that are equal as long as all pods say what they request: two rooms in one."""
+        """Columns that are equal as long as all pods say what they request: two in one."""
 
-    def of(self, resource: str) -> Room:
+    def of(self, resource: str) -> ResourceColumns:
         """What requests take, and leave; of `pods`, how many there are."""
         return self._requested.get(resource) or self._make(resource, self._requested)
 
-    def by_score(self, resource: str) -> Room:
+    def by_score(self, resource: str) -> ResourceColumns:
         """With the defaults that scores count for containers without requests."""
         return self._scored.get(resource) or self._make(resource, self._scored)
 
@@ -125,13 +126,21 @@ class Rooms:
                 if one[row] != other[row]:
                     self._forget()
                     return
-            for room, source_at, total_at, used_at, free_at, percent_at, over_at in self._followed:
+            for (
+                columns,
+                source_at,
+                total_at,
+                used_at,
+                free_at,
+                percent_at,
+                over_at,
+            ) in self._followed:
                 used_at[row] = used = source_at[row]
                 total = total_at[row]
                 free_at[row] = free = total - used
-                if free < room.least_free:
-                    room.least_free = free
-                if percent_at is not None and over_at is not None:
+                if free < columns.least_free:
+                    columns.least_free = free
+                if percent_at is not None:
                     in_percent, over_at[row] = divmod(100 * free, total)
                     if in_percent < _PERCENT_MIN:
                         self._forget()
@@ -144,33 +153,33 @@ class Rooms:
         self._followed.clear()
         self._alike.clear()
 
-    def _make(self, resource: str, rooms: dict[str, Room]) -> Room:
-        if len(self._followed) == _ROOMS_MAX:
+    def _make(self, resource: str, kept: dict[str, ResourceColumns]) -> ResourceColumns:
+        if len(self._followed) == _COLUMNS_MAX:
             self._forget()
         nodes = self._nodes
         totals, used = nodes.allocatable(resource).copy(), nodes.requested(resource)
         if resource == PODS:
             used = nodes.pod_count
-        elif rooms is self._scored and resource in (CPU, MEMORY):
+        elif kept is self._scored and resource in (CPU, MEMORY):
             requested = used
             used = nodes.nonzero_milli_cpu if resource == CPU else nodes.nonzero_memory
             if np.array_equal(used, requested):
                 self._alike.append((used.data, requested.data))
-                room = rooms[resource] = self.of(resource)
-                return room
-        room = rooms[resource] = _room(totals, used)
-        views = used.data, totals.data, room.used.data, room.free.data
-        if room.percent is None or resource == PODS:
+                columns = kept[resource] = self.of(resource)
+                return columns
+        columns = kept[resource] = _columns(totals, used)
+        views = used.data, totals.data, columns.used.data, columns.free.data
+        if columns.percent is None or resource == PODS:
             # Nobody rates how many pods there are.
-            room.percent = None
-            self._followed.append(_Followed(room, *views, None, None))
+            columns.percent = None
+            self._followed.append(_Followed(columns, *views, None, None))
         else:
-            percent_of, over = room.percent
-            self._followed.append(_Followed(room, *views, percent_of.data, over.data))
-        return room
+            percent_of, over = columns.percent
+            self._followed.append(_Followed(columns, *views, percent_of.data, over.data))
+        return columns
 
 
-def _room(totals: Ints, used: Ints) -> Room:
+def _columns(totals: Ints, used: Ints) -> ResourceColumns:
     present, free = totals > 0, totals - used
     capacity = np.where(present, totals, 1)
     dtype = np.int64 if capacity.max(initial=0) >= _EXACT_MAX else np.float64
@@ -181,7 +190,7 @@ def _room(totals: Ints, used: Ints) -> Room:
             quotient, over = np.divmod(100 * free, capacity)
             if quotient.min() >= _PERCENT_MIN:
                 in_percent = quotient.astype(np.int32), over.astype(np.float64)
-    return Room(
+    return ResourceColumns(
         capacity.astype(dtype),
         used.astype(dtype),
         free.astype(dtype),

@@ -1,4 +1,4 @@
-"""Rooms follow a node table: what they say is what a new one would say."""
+"""Columns of resources follow a node table: what they say is what new ones would say."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stowplan.objects.pod import Pod
-from stowplan.plugins._shared.room import Room, Rooms
+from stowplan.plugins._shared.resource_columns import ResourceColumns, ResourceTable
 from tests.builders import World, node, pod
 
 NODES = 4
@@ -24,7 +24,7 @@ changes = st.lists(
 )
 
 
-def same(one: Room, other: Room) -> None:
+def same(one: ResourceColumns, other: ResourceColumns) -> None:
     for column in ("capacity", "used", "free"):
         np.testing.assert_array_equal(getattr(one, column), getattr(other, column), column)
     assert (one.present is None) == (other.present is None)
@@ -36,11 +36,11 @@ def same(one: Room, other: Room) -> None:
         assert one.percent_left(amount).tolist() == plainly_left(other, amount)
 
 
-def plainly_left(room: Room, amount: int) -> list[int]:
-    capacity = np.broadcast_to(room.capacity, room.free.shape)
+def plainly_left(columns: ResourceColumns, amount: int) -> list[int]:
+    capacity = np.broadcast_to(columns.capacity, columns.free.shape)
     return [
         100 * (int(free) - amount) // int(total)
-        for free, total in zip(room.free, capacity, strict=True)
+        for free, total in zip(columns.free, capacity, strict=True)
     ]
 
 
@@ -75,13 +75,13 @@ def test_rooms_that_followed_agree_with_new_ones(
 ) -> None:
     life = Life()
     table = life.world.table
-    followed = Rooms(table)
+    followed = ResourceTable(table)
     for n, step in enumerate(steps):
         life.change(*step)
         if n % stride:
             continue
         table.refresh(life.world.cache)
-        new, alive = Rooms(table), table.alive
+        new, alive = ResourceTable(table), table.alive
         followed.catch_up()
         for resource in RESOURCES:
             for one, other in (
@@ -94,29 +94,29 @@ def test_rooms_that_followed_agree_with_new_ones(
 def test_amounts_too_large_for_floats_are_counted_as_whole_numbers() -> None:
     world = World(node("n", cpu="4", memory=str(2**60 + 1)))
 
-    room = Rooms(world.table).of("memory")
+    columns = ResourceTable(world.table).of("memory")
 
-    assert room.free.tolist() == [2**60 + 1]
+    assert columns.free.tolist() == [2**60 + 1]
 
 
 def test_a_node_filled_far_beyond_its_size_has_less_than_nothing_left() -> None:
     world = World(node("n", cpu="4", memory="7"))
-    rooms = Rooms(world.table)
-    assert rooms.of("memory").percent_left(2).tolist() == [71]
+    resource_table = ResourceTable(world.table)
+    assert resource_table.of("memory").percent_left(2).tolist() == [71]
 
     world.add(pod(node="n", memory=str(2**62)))
 
-    rooms.catch_up()
-    assert rooms.of("memory").percent_left(2)[0] < 0
+    resource_table.catch_up()
+    assert resource_table.of("memory").percent_left(2)[0] < 0
 
 
 def test_the_sum_of_absurd_requests_stays_within_64_bits() -> None:
     world = World(node("n", cpu="4", memory=str(2**60)))
-    rooms = Rooms(world.table)
-    rooms.of("memory")
+    resource_table = ResourceTable(world.table)
+    resource_table.of("memory")
 
     for _ in range(3):
         world.add(pod(node="n", memory=str(2**62)))
 
-    rooms.catch_up()
-    assert rooms.of("memory").used.tolist() == [2**62]
+    resource_table.catch_up()
+    assert resource_table.of("memory").used.tolist() == [2**62]

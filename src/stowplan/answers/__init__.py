@@ -1,0 +1,13 @@
+"""Questions asked of forks: why a pod has no node, what would help, and what if.
+
+`why` is the way in.  It looks at the pod and the nodes (`situation`), says what stands in the way
+(`causes`), thinks of changes that may help (`generators`, a module per sort of cause), tries each
+on a fork (`proving`) and ranks what worked (`changes`).  Nothing here knows a rule of scheduling:
+what fits is what the scheduler in a fork says.  `what_if` makes changes that somebody names
+(`deeds`) and compares before and after.
+"""
+
+from stowplan.answers.what_if import WhatIf, what_if
+from stowplan.answers.why import Why, why
+
+__all__ = ["WhatIf", "Why", "what_if", "why"]

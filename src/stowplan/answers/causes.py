@@ -1,0 +1,194 @@
+"""Why not: nodes that are turned down for the same cause, with names and amounts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+from stowplan.answers.generators.pod_affinity import REQUIRED, compiled, term_text
+from stowplan.answers.generators.taints import taint_text
+from stowplan.answers.generators.volumes import ties
+from stowplan.answers.situation import SCHEDULER, Situation
+from stowplan.answers.words import shown, some_of
+
+Data = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    plugin: str
+    reason: str
+    """As kube-scheduler words it."""
+    nodes: list[str]
+    detail: str = ""
+    """Names and amounts."""
+    alone: list[str] = field(default_factory=list)
+    """Nodes that nobody else turns down: near misses."""
+
+    def to_dict(self) -> Data:
+        return {
+            "plugin": self.plugin,
+            "reason": self.reason,
+            "nodes": self.nodes,
+            "detail": self.detail,
+            "nearMisses": list(self.alone),
+        }
+
+
+def causes_of(s: Situation) -> list[Cause]:
+    """Those with near misses first, then those of the most nodes."""
+    found = [_of_the_pod(s, family) for family in sorted(s.whole)]
+    count = s.objections.count()
+    for plugin in s.objections.plugins:
+        rows = s.objections.rejected[plugin].nonzero()[0].tolist()
+        by_reason: dict[tuple[str, str], list[int]] = {}
+        for row in rows:
+            reason = ", ".join(s.objections.reasons(plugin, row))
+            split = _split(s, plugin, row)
+            by_reason.setdefault((reason, split), []).append(row)
+        for (reason, split), own in by_reason.items():
+            found.append(
+                Cause(
+                    plugin,
+                    reason,
+                    [s.names[row] for row in own],
+                    _detail(s, plugin, reason, split, own),
+                    [s.names[row] for row in own if count[row] == 1],
+                )
+            )
+    return sorted(found, key=lambda cause: (bool(cause.nodes), not cause.alone, -len(cause.nodes)))
+
+
+def _of_the_pod(s: Situation, family: str) -> Cause:
+    if family == SCHEDULER:
+        name = s.pod.spec.scheduler_name
+        known = ", ".join(s.cluster.profiles)
+        return Cause(family, f"no profile is for scheduler {name!r}", [], f"there are: {known}")
+    return Cause(family, s.cluster.decision(s.key).message, [])
+
+
+def _split(s: Situation, plugin: str, row: int) -> str:
+    """What tells nodes apart that are turned down with the same words."""
+    if plugin == "TaintToleration":
+        return ", ".join(taint_text(taint) for taint in s.untolerated(row))
+    return ""
+
+
+def _detail(s: Situation, plugin: str, reason: str, split: str, rows: list[int]) -> str:
+    if plugin == "NodeResourcesFit":
+        return "; ".join(_amounts(s, name, rows) for name in _short_of(reason))
+    make = {
+        "NodeAffinity": _of_labels,
+        "PodTopologySpread": _of_spread,
+        "InterPodAffinity": _of_affinity,
+        "NodePorts": _of_ports,
+        "VolumeBinding": _of_volumes,
+        "VolumeZone": _of_volumes,
+    }.get(plugin)
+    if make is not None:
+        return make(s, rows)
+    return split
+
+
+def _short_of(reason: str) -> list[str]:
+    names = [each.removeprefix("Insufficient ") for each in reason.split(", ")]
+    return ["pods" if name == "Too many pods" else name for name in names]
+
+
+def _amounts(s: Situation, name: str, rows: list[int]) -> str:
+    wanted = 1 if name == "pods" else s.requests.get(name, 0)
+    free, whole = s.free.get(name), s.allocatable.get(name)
+    if free is None or whole is None or not whole.any():
+        return f"wants {shown(name, wanted)} {name}; no node has it"
+    best = max(rows, key=lambda row: int(free[row]))
+    large = sum(int(whole[row]) >= wanted for row in rows)
+    in_all = f"{large} have" if large != 1 else "1 has"
+    return (
+        f"wants {shown(name, wanted)} {name}; the most free on one node is "
+        f"{shown(name, int(free[best]))} ({s.names[best]}); {in_all} {shown(name, wanted)} in all"
+    )
+
+
+def _of_labels(s: Situation, rows: list[int]) -> str:
+    parts = []
+    spec = s.manifest["spec"]
+    wanted = [(key, [str(value)]) for key, value in (spec.get("nodeSelector") or {}).items()]
+    affinity = ((spec.get("affinity") or {}).get("nodeAffinity") or {}).get(REQUIRED) or {}
+    for term in affinity.get("nodeSelectorTerms") or ():
+        for each in term.get("matchExpressions") or ():
+            words = f"{each.get('operator', '')} {','.join(map(str, each.get('values') or ()))}"
+            wanted.append((each.get("key", ""), [words.strip()]))
+    for key, values in wanted:
+        have = Counter(s.labels(row)[key] for row in rows if key in s.labels(row))
+        told = some_of([f"{value} ({count})" for value, count in have.most_common()], 4)
+        parts.append(f"wants {key} {' '.join(values)}; there: {told or 'not on any of them'}")
+    return "; ".join(parts)
+
+
+def _of_spread(s: Situation, rows: list[int]) -> str:
+    parts = []
+    for each in s.manifest["spec"].get("topologySpreadConstraints") or ():
+        if each.get("whenUnsatisfiable", "DoNotSchedule") != "DoNotSchedule":
+            continue
+        key = each.get("topologyKey", "")
+        counts = _matching_by_domain(s, each.get("labelSelector"), key, {s.pod.namespace})
+        told = ", ".join(f"{value} has {count}" for value, count in sorted(counts.items())[:6])
+        skew = each.get("maxSkew", 1)
+        parts.append(f"max skew {skew} over {key}: {told or 'no node has the label'}")
+    return "; ".join(parts)
+
+
+def _matching_by_domain(s: Situation, selector: Any, key: str, spaces: set[str]) -> Counter[str]:
+    match = compiled(selector)
+    domains = {s.names[n]: s.labels(n).get(key) for n in range(len(s.names))}
+    counts: Counter[str] = Counter({value: 0 for value in domains.values() if value is not None})
+    for pod in s.running:
+        value = domains.get(pod.spec.node_name)
+        if value is not None and pod.namespace in spaces and match(pod.metadata.labels or {}):
+            counts[value] += 1
+    return counts
+
+
+def _of_affinity(s: Situation, rows: list[int]) -> str:
+    parts = []
+    affinity = s.manifest["spec"].get("affinity") or {}
+    for stanza, word in (("podAffinity", "wants"), ("podAntiAffinity", "keeps away from")):
+        for term in (affinity.get(stanza) or {}).get(REQUIRED) or ():
+            spaces = set(term.get("namespaces") or [s.pod.namespace])
+            key = term.get("topologyKey", "")
+            counts = _matching_by_domain(s, term.get("labelSelector"), key, spaces)
+            there = [f"{value} has {n}" for value, n in counts.most_common() if n]
+            parts.append(f"{word} {term_text(term)}: {some_of(there, 4) or 'no such pod runs'}")
+    return "; ".join(parts) or "pods that run there keep away from pods like this"
+
+
+def _of_ports(s: Situation, rows: list[int]) -> str:
+    wanted = {
+        port.host_port
+        for container in s.pod.spec.containers or ()
+        for port in container.ports or ()
+        if port.host_port
+    }
+    holders = [
+        pod.key
+        for row in rows
+        for pod in s.by_node.get(s.names[row], ())
+        if any(p.host_port in wanted for c in pod.spec.containers or () for p in c.ports or ())
+    ]
+    return f"host port {', '.join(map(str, sorted(wanted)))} is taken by {some_of(holders)}"
+
+
+def _of_volumes(s: Situation, rows: list[int]) -> str:
+    parts = []
+    volumes = {volume.name: volume for volume in s.objects("PersistentVolume")}
+    claims = {claim.key: claim for claim in s.objects("PersistentVolumeClaim")}
+    for each in s.pod.spec.volumes or ():
+        if each.persistent_volume_claim is None:
+            continue
+        claim = claims.get(f"{s.pod.namespace}/{each.persistent_volume_claim.claim_name}")
+        volume = volumes.get(claim.spec.volume_name) if claim is not None else None
+        if claim is not None and volume is not None and ties(volume):
+            told = ", ".join(f"{key}={value}" for key, value in ties(volume))
+            parts.append(f"claim {claim.name} has volume {volume.name}, which is tied to {told}")
+    return "; ".join(parts)

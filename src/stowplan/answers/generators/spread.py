@@ -1,0 +1,90 @@
+"""PodTopologySpread: a larger skew (the smallest that works), a wish instead of a demand, a key
+that nodes have, fewer domains."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+from stowplan.answers.changes import Candidate, Data, ObjectEdit, Sort
+from stowplan.answers.situation import Situation
+from stowplan.answers.words import likeness, nearest
+
+FIELD = "topologySpreadConstraints"
+SKEWS = (2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 50, 100, 1000)
+
+
+def spread(s: Situation, rows: list[int]) -> Iterator[Candidate]:
+    for place, constraint in enumerate(s.manifest["spec"].get(FIELD) or ()):
+        if constraint.get("whenUnsatisfiable", "DoNotSchedule") != "DoNotSchedule":
+            continue
+        key = constraint.get("topologyKey", "")
+        keys = {label for row in rows[:200] for label in s.labels(row)}
+        right = nearest(key, keys) if key not in keys else None
+        if right is not None:
+            title = f"correct the topology key: {right} instead of {key}"
+            edit = partial(_set, place, "topologyKey", right)
+            yield Candidate(title, Sort.CORRECT, 1 - likeness(key, right), pod=(edit,))
+        yield from _looser(s, place, constraint)
+        title = f"make the spread over {key} a wish (ScheduleAnyway)"
+        wish = partial(_set, place, "whenUnsatisfiable", "ScheduleAnyway")
+        yield Candidate(title, Sort.RELAX, 0.9, pod=(wish,))
+        if key not in keys:
+            yield from _labelled(s, rows, key)
+
+
+def _looser(s: Situation, place: int, constraint: Data) -> Iterator[Candidate]:
+    key, skew = constraint.get("topologyKey", ""), int(constraint.get("maxSkew", 1))
+    larger = [each for each in SKEWS if each > skew]
+    tried = sorted({skew + 1, *larger})
+    # The smallest that helps; where no skew does alone, another objection stands.
+    fits = _smallest(s, [partial(_set, place, "maxSkew", each) for each in tried])
+    chosen = tried[fits] if fits is not None else skew + 1
+    if fits:
+        between = list(range(tried[fits - 1] + 1, tried[fits]))
+        exact = _smallest(s, [partial(_set, place, "maxSkew", each) for each in between])
+        chosen = between[exact] if exact is not None else chosen
+    title = f"allow a skew of {chosen} instead of {skew} over {key}"
+    amount = 0.1 + 0.01 * min(chosen - skew, 50)
+    yield Candidate(title, Sort.RELAX, amount, pod=(partial(_set, place, "maxSkew", chosen),))
+    domains = constraint.get("minDomains")
+    if domains:
+        fewer = list(range(int(domains) - 1, 0, -1))
+        fits = _smallest(s, [partial(_set, place, "minDomains", each) for each in fewer])
+        if fits is not None:
+            title = f"ask for {fewer[fits]} domains of {key} instead of {domains}"
+            edit = partial(_set, place, "minDomains", fewer[fits])
+            yield Candidate(title, Sort.RELAX, 0.05 + fits / 1000, pod=(edit,))
+
+
+def _smallest(s: Situation, edits: list[partial[None]]) -> int | None:
+    """The first of these, from the smallest on, with which the pod fits; larger ones fit too."""
+    if not edits or not s.screen.fits(s.edited([edits[-1]])):
+        return None
+    low, high = 0, len(edits) - 1
+    while low < high:
+        middle = (low + high) // 2
+        if s.screen.fits(s.edited([edits[middle]])):
+            high = middle
+        else:
+            low = middle + 1
+    return high
+
+
+def _set(place: int, field: str, value: str | int, pod: Data) -> None:
+    pod["spec"][FIELD][place][field] = value
+
+
+def _labelled(s: Situation, rows: list[int], key: str) -> Iterator[Candidate]:
+    """A node that lacks the key gets a value of its own."""
+    for row in rows[:2]:
+        name = s.names[row]
+        value = next(
+            (labels[key] for labels in map(s.labels, range(len(s.names))) if key in labels), name
+        )
+        edit = ObjectEdit("Node", name, partial(_label, key, value))
+        yield Candidate(f"label {name} with {key}={value}", Sort.LABEL, row / 1e6, objects=(edit,))
+
+
+def _label(key: str, value: str, node: Data) -> None:
+    node["metadata"].setdefault("labels", {})[key] = value

@@ -1,0 +1,113 @@
+"""From what stands in the way to proven fixes: generate, screen, try, rank."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from functools import reduce
+
+from stowplan.answers.changes import Candidate, Sort, both
+from stowplan.answers.generators import BY_FAMILY, another_node, freed_pods, priorities
+from stowplan.answers.proving import Fix, Prover
+from stowplan.answers.situation import Situation
+
+ALIKE_MAX = 2
+"""Fixes of one sort that are shown."""
+
+PER_PART = 4
+"""Changes for each of two causes that are combined."""
+
+GROUPS_MAX = 6
+"""Groups of nodes that are looked at, those with the fewest objections."""
+
+
+def find_fixes(s: Situation, prover: Prover, limit: int) -> list[Fix]:
+    groups = s.groups()
+    found = _proven(s, prover, _singles(s, groups), limit)
+    if not any(_is_good(fix) for fix in found):
+        found += _proven(s, prover, _pairs(s, groups), limit)
+    return sorted(found, key=lambda fix: fix.rank)[:limit]
+
+
+def _is_good(fix: Fix) -> bool:
+    disturbs, last_resort = fix.rank[:2]
+    return not disturbs and not last_resort
+
+
+Groups = list[tuple[frozenset[str], list[int]]]
+
+
+def _singles(s: Situation, groups: Groups) -> Iterator[Candidate]:
+    for families, rows in groups:
+        if len(families) != 1:
+            continue
+        (family,) = families
+        generate = BY_FAMILY.get(family)
+        if generate is not None:
+            yield from generate(s, rows)
+        yield from freed_pods(s, rows, family)
+    if not s.whole:
+        yield from another_node(s)
+        yield from priorities(s)
+    if not s.names:
+        for family in s.whole:
+            yield from BY_FAMILY[family](s, [])
+
+
+def _pairs(s: Situation, groups: Groups) -> Iterator[Candidate]:
+    for families, rows in [group for group in groups if len(group[0]) == 2][:GROUPS_MAX]:
+        parts = []
+        for family in sorted(families):
+            generate = BY_FAMILY.get(family)
+            own = [] if generate is None else list(generate(s, rows))
+            own += freed_pods(s, rows, family)
+            parts.append(sorted(own, key=Candidate.rank)[:PER_PART])
+        first, second = parts
+        yield from (both(one, other) for one in first for other in second)
+    for families, rows in [group for group in groups if len(group[0]) > 2][:GROUPS_MAX]:
+        best = [_best(s, family, rows) for family in sorted(families)]
+        if all(best):
+            yield reduce(both, [each for each in best if each is not None])
+
+
+def _best(s: Situation, family: str, rows: list[int]) -> Candidate | None:
+    generate = BY_FAMILY.get(family)
+    return None if generate is None else min(generate(s, rows), key=Candidate.rank, default=None)
+
+
+def _proven(s: Situation, prover: Prover, candidates: Iterable[Candidate], limit: int) -> list[Fix]:
+    found: list[Fix] = []
+    alike: Counter[tuple[Sort, ...]] = Counter()
+    unique = {candidate.title: candidate for candidate in candidates}
+    for candidate in sorted(unique.values(), key=Candidate.rank):
+        if len(found) >= limit or prover.is_done:
+            break
+        sorts = candidate.sorts or (candidate.sort,)
+        if alike[sorts] >= ALIKE_MAX or not _may_help(s, candidate):
+            continue
+        fix = prover.prove(candidate)
+        if fix is not None and not any(_is_part(known, fix) for known in found):
+            alike[sorts] += 1
+            found.append(fix)
+    return found
+
+
+def _is_part(known: Fix, fix: Fix) -> bool:
+    """Whether a known fix does a part of what this one does, which was enough."""
+    if not _operations(known) or (known.create, known.delete) != (fix.create, fix.delete):
+        return False
+    return _operations(known) < _operations(fix)
+
+
+def _operations(fix: Fix) -> set[str]:
+    return {f"{each['kind']} {each['name']} {op}" for each in fix.changes for op in each["patch"]}
+
+
+def _may_help(s: Situation, candidate: Candidate) -> bool:
+    """Whether the scheduler finds a node for the pod as changed, if nothing else changes."""
+    if not candidate.is_own or Sort.PRIORITY in (candidate.sort, *candidate.sorts):
+        return True
+    try:
+        return s.screen.fits(s.edited(candidate.pod)) > 0
+    except (KeyError, IndexError, TypeError):
+        return False

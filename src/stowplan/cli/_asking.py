@@ -1,0 +1,116 @@
+"""What the commands that ask of a cluster have in common: where it comes from, and their options.
+
+Manifests, dumps and standard input, or a copy of a live cluster; the same words for all of them.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from stowplan.cli._output import note, say_json, working
+from stowplan.errors import InputError
+
+if TYPE_CHECKING:
+    from stowplan.world.cluster import Cluster
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+OUTPUTS = ("text", "json", "yaml")
+
+
+def source_options(command: Command) -> Command:
+    """Where the cluster comes from, and how it decides."""
+    for option in reversed(
+        (
+            click.option(
+                "-f",
+                "--filename",
+                "filenames",
+                multiple=True,
+                metavar="FILE",
+                help="Manifests or dumps, JSON or YAML; a folder; `-` for standard input.  "
+                "May be repeated.",
+            ),
+            click.option(
+                "--kubeconfig",
+                metavar="FILE",
+                help="Ask a live cluster instead; it is only read.",
+            ),
+            click.option("--context", metavar="NAME", help="Which cluster of the kubeconfig."),
+            click.option("--config", metavar="FILE", help="A KubeSchedulerConfiguration."),
+            click.option(
+                "--plugin-path",
+                "plugin_paths",
+                multiple=True,
+                metavar="PATH",
+                help="A file with your own plugins, or a folder of them; may be repeated.",
+            ),
+            click.option(
+                "--seed",
+                type=int,
+                metavar="N",
+                default=0,
+                show_default=True,
+                help="Decides between equally good nodes.",
+            ),
+        )
+    ):
+        command = option(command)
+    return command
+
+
+def output_option(command: Command) -> Command:
+    made: Command = click.option(
+        "-o", "--output", type=click.Choice(OUTPUTS), default="text", show_default=True
+    )(command)
+    return made
+
+
+def read_cluster(
+    filenames: tuple[str, ...],
+    kubeconfig: str | None,
+    context: str | None,
+    config: str | None,
+    plugin_paths: tuple[str, ...],
+    seed: int,
+    *,
+    detail: bool = True,
+) -> Cluster:
+    """The cluster that is asked about; what makes answers less than they seem is noted."""
+    from stowplan.runtime.plugins_path import load_registry
+    from stowplan.world.cluster import Cluster
+    from stowplan.world.reading import read_files
+    from stowplan.world.setup import make_setup
+
+    live = kubeconfig is not None or context is not None
+    if live and filenames:
+        raise InputError("files and a live cluster", hint="give `-f` or `--kubeconfig`, not both")
+    registry = load_registry(plugin_paths)
+    with working("reading…"):
+        setup = make_setup(config, seed=seed, detail=detail, registry=registry)
+        if live:
+            cluster = Cluster.of_live(setup, kubeconfig or "", context)
+        else:
+            cluster = Cluster.of_manifests(setup, read_files(filenames))
+    # It stays till the end: nobody need look for garbage in it.
+    gc.freeze()
+    for remark in cluster.remarks():
+        note(remark.text, hint=remark.hint)
+    return cluster
+
+
+def say_data(data: Any, output: str) -> None:
+    """As JSON or YAML, for programs."""
+    if output == "json":
+        import msgspec
+
+        say_json(msgspec.json.format(msgspec.json.encode(data), indent=2).decode())
+        return
+    import yaml
+
+    # JSON is YAML: what is printable in one is in the other.
+    say_json(yaml.safe_dump(data, sort_keys=False, allow_unicode=False).rstrip("\n"))

@@ -1,0 +1,322 @@
+"""Groups in the machine: a group comes from the queue, is decided on, and handed on as a whole.
+
+`core.machine` calls `GroupCycles.search` for an entry of the queue that is a group, and `submit`
+with what came of it (`core.schedule_group`): either those that found a node are bound, or all of
+them go back to the queue, each told why.  The group's own condition is `core.group_status`,
+evicting others for a whole group `core.group_preemption`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Generator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from stowplan.core.attempts import Failed, GroupEnded
+from stowplan.core.binding import pre_flight
+from stowplan.core.decision import Decision
+from stowplan.core.failure import Failure
+from stowplan.core.group_preemption import GroupPreemption
+from stowplan.core.group_status import GroupConditions
+from stowplan.core.placements import GroupAlgorithm
+from stowplan.core.preemption import Preemption
+from stowplan.core.schedule_group import (
+    UNSCHEDULABLE,
+    GroupAttempt,
+    GroupScheduler,
+    Member,
+    rejected,
+)
+from stowplan.core.together import GANG_PLUGIN, Together
+from stowplan.framework.cycle import Cycle
+from stowplan.framework.errors import PluginFailed
+from stowplan.framework.events import Action, ClusterEvent
+from stowplan.framework.groups import GroupCycle
+from stowplan.framework.plugin import Nominate
+from stowplan.framework.runtime import Framework
+from stowplan.framework.status import Code, Status
+from stowplan.objects.base import KubeObject
+from stowplan.objects.pod_groups import (
+    GROUP_VERSIONS,
+    TOPOLOGY_AWARE,
+    WORKLOAD_AWARE_PREEMPTION,
+    GroupVersion,
+    PodGroup,
+)
+from stowplan.queue import GroupedQueue, QueuedGroup, QueuedPod
+from stowplan.state.groups import GroupedCache
+from stowplan.state.pod_info import PodInfo
+
+if TYPE_CHECKING:
+    from stowplan.core.machine import Machine
+
+
+class GroupCycles:
+    def __init__(self, machine: Machine, version: GroupVersion = GROUP_VERSIONS[-1]) -> None:
+        self._machine = machine
+        self.conditions = GroupConditions(machine, version)
+
+    # -- before the decision ----------------------------------------------------------------
+
+    def members_of(self, entry: QueuedGroup) -> list[QueuedPod]:
+        """The members to be decided on, in order: not those that are leaving or have a node."""
+        machine = self._machine
+        found = []
+        for queued in entry.in_order():
+            info = queued.info
+            leaving = info.pod.metadata.deletion_timestamp is not None
+            if leaving or machine.cache.is_assumed(info.uid):
+                if leaving:
+                    note = f"skip schedule deleting pod: {info.key}"
+                    machine.record(info.pod, "Warning", "FailedScheduling", "Scheduling", note)
+                machine.queue.done(info.uid)
+            else:
+                found.append(queued)
+        return found
+
+    def mixed_profiles(self, members: Sequence[QueuedPod]) -> str:
+        """What is wrong with the members' profiles; empty if they have one."""
+        first = members[0].profile
+        other = next((queued.profile for queued in members if queued.profile != first), first)
+        if other == first:
+            return ""
+        return (
+            "all pods in a single pod group should have the same .spec.schedulerName set, "
+            f'got: "{other}" and "{first}"'
+        )
+
+    def search(
+        self, framework: Framework, entry: QueuedGroup, members: Sequence[QueuedPod]
+    ) -> Generator[Any, Any, GroupAttempt]:
+        machine = self._machine
+        cache, features = machine.cache, machine.config.features
+        assert isinstance(cache, GroupedCache)
+        machine.table.refresh(cache)
+        cycle = GroupCycle(
+            entry.group,
+            machine.objects.get(PodGroup, entry.group),
+            tuple(queued.info for queued in members),
+            cache.groups.of(entry.group),
+            machine.table,
+        )
+        algorithm = GroupAlgorithm.of(machine.algorithm)
+        scheduler = GroupScheduler(
+            framework,
+            cache,
+            algorithm,
+            cycle,
+            members,
+            by_placement=TOPOLOGY_AWARE in features,
+        )
+        result = yield from scheduler.search()
+        wants_room = result.status is not None and result.status.is_rejected
+        if wants_room and WORKLOAD_AWARE_PREEMPTION in features:
+            yield from GroupPreemption(framework, cache, scheduler, cycle).make_room(result)
+        machine.algorithm.start_index = algorithm.start_index
+        return result
+
+    # -- after it ---------------------------------------------------------------------------
+
+    def submit(
+        self,
+        framework: Framework,
+        entry: QueuedGroup,
+        members: Sequence[QueuedPod],
+        result: GroupAttempt,
+        times: tuple[float, float],
+    ) -> None:
+        """Bind those that have a node if the group has enough; all others go back to the queue."""
+        machine = self._machine
+        machine.report(result.problems)
+        failures: list[tuple[QueuedPod, Failure]] = []
+        preemptions: list[Preemption] = []
+        shown = {member.queued.info.uid: member for member in result.members}
+        if result.status is None:
+            self._bind_together(framework, entry.group, result.members)
+        for queued in members:
+            member = shown.get(queued.info.uid)
+            if member is not None and result.status is None and member.attempt.assumed is not None:
+                self._bind(framework, member, times)
+                continue
+            failure = _failure(queued, member, result)
+            failures.append((queued, failure))
+            self._note(queued, failure, 0.0 if member is None else member.seconds)
+            if member is not None and member.refused is not None and result.is_preempting:
+                preemption = machine.failure.prepare(framework, member.refused, queued.info)
+                if preemption is not None:
+                    preemptions.append(preemption)
+        if result.victims:
+            group = machine.objects.get(PodGroup, entry.group)
+            assert group is not None, entry.group
+            preemptions.append(
+                machine.failure.prepare_group(framework, members[0].info, group, result.victims)
+            )
+        rejectors = frozenset(result.rejectors)
+        if result.status is not None and result.status.is_rejected:
+            rejectors |= {GANG_PLUGIN} & framework.plugins.instances.keys()
+        machine.failure.handle_group(entry, failures, rejectors)
+        self._hold_places(members, result)
+        for preemption in preemptions:
+            machine.failure.preempt(preemption)
+        self.conditions.write(entry.group, result)
+        self._count(framework, entry, result, times)
+
+    def _hold_places(self, members: Sequence[QueuedPod], result: GroupAttempt) -> None:
+        """Keep those who replace the victims from taking their places while the group backs off.
+
+        Members that found a node without the victims gone are nominated to it, and their statuses
+        say so; the places that the group needs besides are for the others.  Upstream holds none
+        for them, and tries again at once.
+        """
+        nominator = self._machine.queue.nominator
+        held = Counter(result.places.values())
+        held.subtract(nominator.node_of.get(it.info.uid, "") for it in members)
+        left = iter([*(+held).elements()])
+        for queued in members:
+            if queued.info.uid in result.places and queued.info.uid not in nominator.node_of:
+                nominator.add(queued.info, Nominate(next(left, "")))
+
+    def _bind_together(self, framework: Framework, key: str, members: list[Member]) -> None:
+        """See that a gang is not bound in part because PreBind fails for some members."""
+        machine, group = self._machine, self._machine.objects.get(PodGroup, key)
+        attempts = [m.attempt for m in members if m.attempt.assumed is not None]
+        for attempt in attempts:
+            # The gang is complete: nobody waits for the others any more.
+            attempt.waits.pop(GANG_PLUGIN, None)
+        pre_binding = {
+            attempt.assumed.uid
+            for attempt in attempts
+            if attempt.assumed is not None and _has_work(attempt.cycle, attempt.assumed)
+        }
+        is_gang = any(getattr(p, "name", "") == GANG_PLUGIN for p in framework.plugins.permit)
+        if group is None or not is_gang or not pre_binding:
+            return
+        cache = machine.cache
+        assert isinstance(cache, GroupedCache)
+        others_count = cache.groups.of(key).scheduled_count - len(attempts)
+        needed_count = group.spec.min_count - others_count
+        together = Together(machine.waiting, needed_count, pre_binding)
+        for attempt in attempts:
+            assert attempt.assumed is not None
+            attempt.together = together
+            if attempt.assumed.uid not in pre_binding:
+                attempt.waits |= together.wait_at_permit(attempt.assumed.uid)
+
+    def _bind(self, framework: Framework, member: Member, times: tuple[float, float]) -> None:
+        machine, attempt, queued = self._machine, member.attempt, member.queued
+        machine.log.begin(queued, machine.now_s)
+        machine.log.decided(queued, attempt.decision, machine.now_s, member.seconds)
+        machine.queue.nominator.delete(queued.info.uid)
+        machine.activate(attempt)
+        machine.bindings.start(framework, queued, attempt, *times)
+
+    def _note(self, queued: QueuedPod, failure: Failure, seconds: float) -> None:
+        machine = self._machine
+        machine.log.begin(queued, machine.now_s)
+        machine.log.decided(queued, failure.decision, machine.now_s, seconds)
+        machine.log.failed(Failed(queued, failure.decision, failure.status, seconds), machine.now_s)
+
+    def fail(self, entry: QueuedGroup, members: Sequence[QueuedPod], problem: str) -> None:
+        """Nothing was decided: something is wrong with the group as a whole."""
+        status = Status(Code.ERROR, (problem,))
+        failures = [(queued, _told(queued, None, status, Nominate(""))) for queued in members]
+        for queued, failure in failures:
+            self._note(queued, failure, 0.0)
+        self._machine.failure.handle_group(entry, failures, frozenset())
+
+    def _count(
+        self,
+        framework: Framework,
+        entry: QueuedGroup,
+        result: GroupAttempt,
+        times: tuple[float, float],
+    ) -> None:
+        machine = self._machine
+        begun_s, decided_s = times
+        label = "scheduled"
+        if result.is_error:
+            label = "error"
+        elif result.status is not None:
+            label = "waiting_on_preemption" if result.is_preempting else "unschedulable"
+        seconds = machine.clock() - begun_s
+        ended = GroupEnded(entry.group, framework.profile, label, seconds, decided_s - begun_s)
+        machine.log.group_ended(ended, machine.now_s)
+
+    # -- what happens meanwhile -------------------------------------------------------------
+
+    @property
+    def queue(self) -> GroupedQueue:
+        queue = self._machine.queue
+        assert isinstance(queue, GroupedQueue)
+        return queue
+
+    def arrived(self, pods: Sequence[PodInfo]) -> None:
+        """Pods without a node are there: before the queue hears of them."""
+        cache = self._machine.cache
+        assert isinstance(cache, GroupedCache)
+        cache.groups.waits(pods)
+
+    def left(self, pod: PodInfo) -> None:
+        """A pod is there no more, with or without a node."""
+        cache = self._machine.cache
+        assert isinstance(cache, GroupedCache)
+        cache.groups.gone(pod)
+
+    def member_changed(self, event: ClusterEvent, pod: PodInfo) -> None:
+        """Somebody else found a node for a member: one less is missing."""
+        if pod.kind.is_member:
+            self.queue.group_changed(pod.group_key, event, None, pod.pod)
+
+    def object_changed(self, event: ClusterEvent, old: KubeObject | None, group: PodGroup) -> None:
+        if event.action is Action.DELETE:
+            self.conditions.gone(group)
+            self.queue.group_deleted(group.key)
+        else:
+            self.conditions.shown(group)
+            self.queue.group_changed(group.key, event, old, group)
+
+
+def _has_work(cycle: Cycle, pod: PodInfo) -> bool:
+    """Whether there is something to do for the pod at PreBind."""
+    if not cycle.plan.outline.pre_bind:
+        return False
+    try:
+        return bool(pre_flight(cycle, pod, pod.node_name))
+    except PluginFailed:
+        return False  # It fails again, when the pod is sent on its way.
+
+
+def _failure(queued: QueuedPod, member: Member | None, result: GroupAttempt) -> Failure:
+    """What a member that is not bound is told."""
+    status, clear = result.status, Nominate("")
+    if status is None:
+        assert member is not None
+        return Failure.of(member.attempt)
+    if not status.is_rejected:
+        own = None if member is None else member.attempt.status
+        if member is not None and own is not None and not own.is_rejected:
+            return Failure.of(member.attempt)
+        return _told(queued, member, status, clear)
+    if member is None:
+        return _told(queued, member, status, clear)
+    if member.attempt.assumed is None:
+        return Failure.of(member.attempt)
+    if not result.is_preempting:
+        told = [text for text in (UNSCHEDULABLE, member.permit_message) if text]
+        return _told(queued, member, rejected(*told), clear)
+    if member.refused is not None:
+        return Failure.of(member.refused)
+    return _told(queued, member, status, Nominate(member.attempt.decision.node))
+
+
+def _told(queued: QueuedPod, member: Member | None, status: Status, nominate: Nominate) -> Failure:
+    decision = Decision(queued.info.key, nominated_node=nominate.node)
+    if member is not None:
+        decided = member.attempt.decision
+        decision.node_count, decision.feasible_count = decided.node_count, decided.feasible_count
+        decision.explanation = decided.explanation
+    if status.is_rejected:
+        decision.message = status.message
+    else:
+        decision.error = status.message
+    return Failure(status, decision, nominate)

@@ -1,0 +1,70 @@
+"""Would a pod like this fit?  The scheduler's own search, for pods that nobody adds.
+
+A trial on a fork costs a fork; whether a changed pod passes all filters on some node takes only the
+search itself.  So many changes can be tried, and the few that hold are proven on forks.  Made by
+`Cluster.screen`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any, Self
+
+from stowplan.errors import StowplanError
+from stowplan.framework.cycle import Cycle
+from stowplan.framework.errors import PluginFailed
+from stowplan.objects.pod import Pod
+from stowplan.state.pod_info import PodInfo
+from stowplan.world.engine import Engine
+from stowplan.world.objections import Objections, objections, run_search
+from stowplan.world.replacing import Sources, completed
+
+
+class Screen:
+    def __init__(self, engine: Engine, sources: Sources) -> None:
+        """`engine` is nobody else's: it is closed with this."""
+        self._engine = engine
+        self._sources = sources
+        machine = engine.driver.machine
+        machine.table.refresh(machine.cache)
+
+    def fits(self, pod: Mapping[str, Any]) -> int:
+        """How many nodes would take this pod now, given as a manifest; gates are not asked."""
+        info = self._info(pod)
+        machine = self._engine.driver.machine
+        framework = machine.frameworks.get(info.pod.spec.scheduler_name) if info else None
+        if info is None or framework is None:
+            return 0
+        cycle = Cycle(framework.handle, framework.handle.nodes)
+        try:
+            return run_search(framework, cycle, info).feasible_count
+        except PluginFailed:
+            return 0
+
+    def objections(self, pod: Mapping[str, Any]) -> Objections:
+        """Which plugins would turn down which nodes for it, each asked for itself."""
+        info = self._info(pod)
+        assert info is not None, "it was decoded before"
+        return objections(self._engine.driver.machine, info)
+
+    def _info(self, pod: Mapping[str, Any]) -> PodInfo | None:
+        try:
+            found = completed(self._engine.store, [("trial", dict(pod))], self._sources)
+        except StowplanError:
+            return None
+        return PodInfo(found[0]) if found and isinstance(found[0], Pod) else None
+
+    def close(self) -> None:
+        self._engine.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()

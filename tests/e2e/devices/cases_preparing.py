@@ -1,0 +1,131 @@
+"""Devices that have to be prepared before the pod may run there, and schedulers that end midway."""
+
+from __future__ import annotations
+
+import threading
+
+from tests.e2e.devices.case import case
+from tests.e2e.devices.cases_choosing import gpu_class
+from tests.e2e.devices.objects import device, devices, exactly
+from tests.e2e.devices.stage import Data, Stage
+
+
+def _fabric(name: str = "d") -> list[Data]:
+    return [
+        device(
+            name,
+            bindsToNode=True,
+            bindingConditions=["Attached"],
+            bindingFailureConditions=["Broken"],
+        )
+    ]
+
+
+def _pending(stage: Stage, pod: str = "p") -> None:
+    """A pod that waits for its device to be attached."""
+    gpu_class(stage)
+    stage.on_nodes("n1", made=_fabric)
+    stage.claim("c", exactly("r", "gpu"))
+    stage.pod(pod, "c")
+    stage.event(pod, "BindingConditionsPending")
+    stage.allocated("c")
+
+
+@case("waiting for binding conditions for device on node n1", '"node": ""')
+def a_device_that_is_being_attached(stage: Stage) -> None:
+    _pending(stage)
+
+
+@case('"node": "n1"', "BindingConditionsPending")
+def a_device_that_was_attached(stage: Stage) -> None:
+    _pending(stage)
+    stage.report("c", "d", "n1", Attached="True")
+    stage.bound("p")
+
+
+@case('device binding failed: claim=c, reason=Because, message=\\"Broken is True\\"')
+def a_device_that_cannot_be_attached(stage: Stage) -> None:
+    _pending(stage)
+    stage.report("c", "d", "n1", Broken="True")
+    stage.rejected("p", "device binding failed")
+
+
+@case("device binding timeout")
+def a_device_that_is_never_attached(stage: Stage) -> None:
+    _pending(stage)
+    stage.rejected("p", "device binding timeout")
+
+
+@case('"device": "ready"')
+def devices_that_need_no_preparation_come_first(stage: Stage) -> None:
+    gpu_class(stage)
+    stage.nodes("n1")
+    stage.slice("a", _fabric(), pool="a", nodeName="n1")
+    stage.slice("b", [device("ready")], pool="b", nodeName="n1")
+    stage.claim("c", exactly("r", "gpu"))
+    stage.pod("p", "c")
+    stage.bound("p")
+
+
+@case('"claims": {"c"', is_a_race=True)
+def a_pod_that_goes_while_its_device_is_attached(stage: Stage) -> None:
+    _pending(stage)
+    stage.delete("Pod", "p")
+    stage.report("c", "d", "n1", Attached="True")
+    stage.until(
+        "nobody has it reserved",
+        lambda: not stage.get("ResourceClaim", "c")["status"].get("reservedFor"),
+    )
+
+
+@case('"node": "n1"', is_a_race=True)
+def a_scheduler_that_ends_while_a_device_is_attached(stage: Stage) -> None:
+    _pending(stage)
+    stage.side.kill()
+    stage.report("c", "d", "n1", Attached="True")
+    stage.side.start()
+    stage.bound("p")
+
+
+@case('"device": "dev-1"', '"node": "n1"', is_a_race=True)
+def a_scheduler_that_starts_with_claims_there(stage: Stage) -> None:
+    gpu_class(stage)
+    stage.on_nodes("n1", made=lambda: devices(2))
+    stage.claim("a", exactly("r", "gpu"))
+    stage.pod("pa", "a")
+    stage.bound("pa")
+    stage.side.kill()
+    stage.claim("b", exactly("r", "gpu"))
+    stage.pod("pb", "b")
+    stage.side.start()
+    stage.bound("pb")
+
+
+@case('"node": "n1"', is_a_race=True)
+def a_claim_that_somebody_keeps_writing_to(stage: Stage) -> None:
+    gpu_class(stage)
+    stage.on_nodes("n1", made=lambda: devices(8))
+    for number in range(4):
+        stage.claim(f"c{number}", exactly("r", "gpu"))
+    over = threading.Event()
+
+    def annotate() -> None:
+        number = 0
+        while not over.is_set():
+            number += 1
+            note = {"metadata": {"annotations": {"example.com/n": str(number)}}}
+            for claim in range(4):
+                stage.patch("ResourceClaim", f"c{claim}", note)
+
+    writer = threading.Thread(target=annotate)
+    writer.start()
+    try:
+        for number in range(4):
+            stage.pod(f"p{number}", f"c{number}")
+        stage.bound(*(f"p{number}" for number in range(4)))
+    finally:
+        over.set()
+        writer.join()
+    for number in range(4):
+        note = {"metadata": {"annotations": {"example.com/n": None}}}
+        stage.patch("ResourceClaim", f"c{number}", note)

@@ -1,0 +1,353 @@
+"""Groups on a real kube-apiserver: the same answers as kube-scheduler's with the same gates.
+
+Each case is a few objects.  Both schedulers get them, one after the other, and everything comes to
+rest; then pods, groups and events are compared.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.build_control_plane import MissingControlPlane, find
+from tests.e2e.harness.cluster import ADMIN, RealCluster
+from tests.e2e.harness.objects import COLLECTIONS, node, pod, priority_class
+from tests.e2e.harness.processes import Process
+from tests.e2e.harness.rights import grant
+from tests.e2e.harness.scheduler import Scheduler, configuration
+from tests.e2e.harness.world import World
+
+Data = dict[str, Any]
+Step = Callable[[World], object]
+
+GROUPS = "/apis/scheduling.k8s.io/v1alpha2/namespaces/default/podgroups"
+REST_S = 2.5
+"""Nothing new for so long: everything is at rest."""
+
+GANGS = "GenericWorkload=true,GangScheduling=true"
+TOPOLOGY = f"{GANGS},TopologyAwareWorkloadScheduling=true"
+PREEMPTION = f"{GANGS},WorkloadAwarePreemption=true"
+ALL = f"{TOPOLOGY},WorkloadAwarePreemption=true"
+
+CLAIMS = f"{GANGS},DRAWorkloadResourceClaims=true"
+DEVICES = "/apis/resource.k8s.io/v1"
+OWN = {
+    "PodGroup": GROUPS,
+    "ResourceClaim": f"{DEVICES}/namespaces/default/resourceclaims",
+    "ResourceSlice": f"{DEVICES}/resourceslices",
+    "DeviceClass": f"{DEVICES}/deviceclasses",
+}
+"""What is made here besides, and goes at the end of each case."""
+
+COLLECTIONS.update(OWN)
+
+
+def group(name: str, min_count: int = 0, **spec: Any) -> Data:
+    policy = {"gang": {"minCount": min_count}} if min_count else {"basic": {}}
+    return {
+        "apiVersion": "scheduling.k8s.io/v1alpha2",
+        "kind": "PodGroup",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"schedulingPolicy": policy, **spec},
+    }
+
+
+def members(name: str, count: int, cpu: str = "1", first: int = 0, **spec: Any) -> list[Data]:
+    belongs = {"schedulingGroup": {"podGroupName": name}}
+    return [pod(f"{name}-{n}", cpu=cpu, **belongs, **spec) for n in range(first, first + count)]
+
+
+def _device(kind: str, name: str, **spec: Any) -> Data:
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": kind,
+        "metadata": {"name": name},
+        "spec": spec,
+    }
+
+
+def one_device(on: str) -> list[Data]:
+    """A claim for the only device there is."""
+    pool = {"name": on, "generation": 1, "resourceSliceCount": 1}
+    asked = {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 1}
+    return [
+        _device("DeviceClass", "gpu"),
+        _device(
+            "ResourceSlice",
+            f"slice-{on}",
+            driver="gpu.example.com",
+            nodeName=on,
+            pool=pool,
+            devices=[{"name": "gpu-0"}],
+        ),
+        _device("ResourceClaim", "c", devices={"requests": [{"name": "r", "exactly": asked}]}),
+    ]
+
+
+NAMED = [{"name": "net", "resourceClaimName": "c"}]
+
+
+def rack(key: str) -> Data:
+    return {"schedulingConstraints": {"topology": [{"key": key}]}}
+
+
+@dataclass(frozen=True)
+class Case:
+    name: str
+    gates: str
+    objects: list[Data]
+    later: list[list[Data]] = field(default_factory=list)
+    """Added one after the other, each when everything is at rest."""
+    deleted: tuple[str, ...] = ()
+    """Pods that end then: nobody else ends those that were evicted."""
+    compares_events: bool = True
+    """Not where what was said on the way depends on how often it was tried."""
+
+
+IN_RACKS = [
+    node("a1", cpu="2", labels={"rack": "a"}),
+    node("a2", cpu="2", labels={"rack": "a"}),
+    node("b1", cpu="3", labels={"rack": "b"}),
+    node("c1", cpu="8"),
+]
+
+CASES = [
+    Case("fits", GANGS, [node("n", cpu="4"), group("g", 3), *members("g", 3)]),
+    Case("too large", GANGS, [node("n", cpu="2"), group("g", 3), *members("g", 3)]),
+    Case(
+        "room comes",
+        GANGS,
+        [node("n", cpu="2"), group("g", 3), *members("g", 3)],
+        [[node("m", cpu="1")]],
+    ),
+    Case("no group", GANGS, [node("n"), *members("g", 2)]),
+    Case("too few", GANGS, [node("n"), group("g", 3), *members("g", 2)]),
+    Case(
+        "last member comes",
+        GANGS,
+        [node("n"), group("g", 3), *members("g", 2)],
+        [members("g", 1, first=2)],
+    ),
+    Case("group comes last", GANGS, [node("n"), *members("g", 2)], [[group("g", 2)]]),
+    Case("surplus", GANGS, [node("n", cpu="2"), group("g", 2), *members("g", 3)]),
+    Case("basic", GANGS, [node("n", cpu="2"), group("g"), *members("g", 3)]),
+    Case(
+        "group alone", "GenericWorkload=true", [node("n", cpu="2"), group("g", 3), *members("g", 3)]
+    ),
+    Case("no gates", "", [node("n", cpu="2"), group("g", 3), *members("g", 3)]),
+    Case(
+        "error",
+        GANGS,
+        [
+            node("n"),
+            group("g", 2),
+            *members("g", 1),
+            *members("g", 1, first=1, schedulerName="other"),
+        ],
+    ),
+    Case("one rack", TOPOLOGY, [*IN_RACKS, group("g", 4, **rack("rack")), *members("g", 4)]),
+    Case(
+        "no rack is large enough",
+        TOPOLOGY,
+        [*IN_RACKS[:2], group("g", 5, **rack("rack")), *members("g", 5)],
+    ),
+    Case("no such label", TOPOLOGY, [*IN_RACKS, group("g", 1, **rack("row")), *members("g", 1)]),
+    Case(
+        "claim of the group",
+        CLAIMS,
+        [
+            node("n"),
+            *one_device("n"),
+            group("g", 2, resourceClaims=NAMED),
+            *members("g", 2, resourceClaims=NAMED),
+        ],
+        compares_events=False,
+    ),
+    Case(
+        "shared claim",
+        GANGS,
+        [node("n"), *one_device("n"), group("g", 2), *members("g", 2, resourceClaims=NAMED)],
+        compares_events=False,
+    ),
+    Case("no constraint", TOPOLOGY, [node("n", cpu="2"), group("g", 3), *members("g", 3)]),
+    Case(
+        "evicts for a group",
+        PREEMPTION,
+        [
+            priority_class("high", 1000),
+            node("n", cpu="2"),
+            pod("low-0", cpu="1"),
+            pod("low-1", cpu="1"),
+        ],
+        [[group("g", 2, priorityClassName="high"), *members("g", 2)]],
+        ("low-0", "low-1"),
+        compares_events=False,
+    ),
+    Case(
+        "evicting does not help",
+        PREEMPTION,
+        [priority_class("high", 1000), node("n", cpu="2"), pod("low-0", cpu="1")],
+        [[group("g", 3, priorityClassName="high"), *members("g", 3)]],
+    ),
+    Case(
+        "nobody to evict",
+        PREEMPTION,
+        [node("n", cpu="2"), pod("low-0", cpu="1")],
+        [[group("g", 2), *members("g", 2)]],
+    ),
+    Case(
+        "members evict",
+        GANGS,
+        [priority_class("high", 1000), node("n", cpu="2"), pod("low-0", cpu="1")],
+        [[group("g", 2), *members("g", 2, priorityClassName="high")]],
+        ("low-0",),
+        compares_events=False,
+    ),
+]
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealCluster]:
+    try:
+        programs = find(os.environ, ("etcd", "kube-apiserver", "kube-scheduler"))
+    except MissingControlPlane as problem:
+        pytest.skip(str(problem))
+    folder = tmp_path_factory.mktemp("groups") / "cluster"
+    features = f"{ALL},DRAWorkloadResourceClaims=true"
+    made = RealCluster(folder, programs, features=features, apis="scheduling.k8s.io/v1alpha2=true")
+    made.start()
+    grant(made)
+    yield made
+    made.stop()
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_the_same_answers(cluster: RealCluster, tmp_path: Path, case: Case) -> None:
+    theirs = _seen(cluster, case, partial(_stock, cluster, tmp_path, case.gates))
+    ours = _seen(cluster, case, partial(_own, cluster, tmp_path, case.gates))
+
+    assert ours == theirs
+
+
+def _seen(cluster: RealCluster, case: Case, start: Callable[[], Callable[[], None]]) -> Data:
+    stop = start()
+    world = World(cluster)
+    try:
+        nodes = [it for it in case.objects if it["kind"] == "Node"]
+        world.create(*nodes)
+        # A stock scheduler does not say when it knows them.
+        time.sleep(1.0)
+        world.create(*(it for it in case.objects if it["kind"] != "Node"))
+        found = _at_rest(world)
+        for objects in case.later:
+            world.create(*objects)
+            found = _at_rest(world)
+        for name in case.deleted:
+            world.delete("Pod", name)
+        if case.deleted:
+            found = _at_rest(world)
+    finally:
+        stop()
+        world.sweep()
+        for path in OWN.values():
+            for it in world.api.items(path):
+                named = f"{path}/{it['metadata']['name']}"
+                if it["metadata"].get("finalizers"):
+                    world.api.patch(named, {"metadata": {"finalizers": None}})
+                world.api.delete(named)
+    return found if case.compares_events else {**found, "events": []}
+
+
+def _own(cluster: RealCluster, folder: Path, gates: str) -> Callable[[], None]:
+    name = f"own-{len(list(folder.iterdir()))}"
+    flags = (f"--feature-gates={gates}",) if gates else ()
+    return Scheduler(cluster, folder, name=name, arguments=flags).start().stop
+
+
+def _stock(cluster: RealCluster, folder: Path, gates: str) -> Callable[[], None]:
+    program = find(os.environ, ("kube-scheduler",)) / "kube-scheduler"
+    number = len(list(folder.iterdir()))
+    config = folder / f"stock-{number}.yaml"
+    config.write_text(json.dumps(configuration(cluster.kubeconfig(ADMIN))))
+    flags = [f"--feature-gates={gates}"] if gates else []
+    command = [program, "--config", config, "--secure-port", "0", *flags]
+    return Process("kube-scheduler", command, folder / f"stock-{number}.log", {}).stop
+
+
+def _at_rest(world: World, timeout_s: float = 25.0) -> Data:
+    """What is seen once nothing new has come for a while."""
+    last, since = None, time.monotonic()
+    deadline = time.monotonic() + timeout_s
+    while time.monotonic() < deadline:
+        now = _snapshot(world)
+        if now != last:
+            last, since = now, time.monotonic()
+        elif time.monotonic() - since > REST_S and (now["events"] or time.monotonic() - since > 5):
+            break
+        time.sleep(0.2)
+    assert last is not None
+    return last
+
+
+def _snapshot(world: World) -> Data:
+    """Which of equal members got what is not said: their order is anybody's guess."""
+    pods = []
+    for it in world.api.items(COLLECTIONS["Pod"]):
+        status = it.get("status", {})
+        conditions = [
+            [c["type"], c["status"], c.get("reason", ""), c.get("message", "")]
+            for c in status.get("conditions", ())
+            if c["type"] in ("PodScheduled", "DisruptionTarget")
+        ]
+        found = (
+            _sort_of(it["metadata"]["name"]),
+            it["spec"].get("nodeName", ""),
+            status.get("nominatedNodeName", ""),
+            json.dumps(sorted(conditions)),
+        )
+        pods.append(found)
+    groups = {
+        it["metadata"]["name"]: [
+            [c["type"], c["status"], c["reason"], c["message"]]
+            for c in it.get("status", {}).get("conditions", ())
+        ]
+        for it in world.api.items(GROUPS)
+    }
+    uid = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{27}")
+    events = {
+        (
+            event["reason"],
+            event["action"],
+            _sort_of(event["regarding"]["name"]),
+            (event.get("related") or {}).get("kind", ""),
+            uid.sub("UID", re.sub(r"/(\w+)-\d+", r"/\1", event["note"])),
+        )
+        for event in world.api.items(COLLECTIONS["Event"])
+        if event["regarding"]["kind"] == "Pod"
+    }
+    claims = {
+        it["metadata"]["name"]: sorted(
+            [each.get("apiGroup", ""), each["resource"], _sort_of(each["name"])]
+            for each in it.get("status", {}).get("reservedFor", ())
+        )
+        for it in world.api.items(OWN["ResourceClaim"])
+    }
+    return {
+        "claims": claims,
+        "pods": sorted(map(list, pods)),
+        "groups": groups,
+        "events": sorted(map(list, events)),
+    }
+
+
+def _sort_of(pod: str) -> str:
+    return pod.partition("-")[0]

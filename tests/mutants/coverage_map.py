@@ -1,0 +1,221 @@
+"""Which tests run a line, and how long they take: measured once per test module, then kept.
+
+Each test module runs in a process of its own under `coverage`, and what it found is kept in a file
+of its own.  It is measured again when its text has changed, or that of a source file it ran
+through.  Tests that fail there are left out: they cannot tell a mutant from the program.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import time
+from collections import defaultdict
+from functools import cache
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from tests.mutants.mutations import Mutant
+from tests.mutants.processes import run_in_fork
+from tests.mutants.sampling import PACKAGE, ROOT
+
+KEPT = ROOT / ".mutants"
+FOLDERS = (
+    "queue",
+    "state",
+    "core",
+    "plugins",
+    "cluster",
+    "apiserver",
+    "framework",
+    "runtime",
+    "conformance",
+    "simulation",
+    "world",
+    "fuzz",
+    "cli",
+)
+MARKS = "not e2e and not slow"
+LEFT_OUT = {"test_memory.py"}
+"""They take minutes, and run what others run."""
+ENOUGH_S = 150.0
+"""Of a test module that takes longer, only so much is run: any of its tests, drawn at random."""
+MODULE_S_MAX = 400.0
+
+
+MANY_TESTS = 300
+
+
+class Recorder:
+    """A pytest plugin that notes who ran which line."""
+
+    def __init__(self, measured: Any) -> None:
+        self.seconds: dict[str, float] = {}
+        """Of the processor: others may use it, too."""
+        self.failed: set[str] = set()
+        self._measured = measured
+        self._enough_s = time.monotonic() + ENOUGH_S
+
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        if len(items) > MANY_TESTS:
+            Random(0).shuffle(items)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Any:
+        self._measured.switch_context(item.nodeid)
+        started_s = time.process_time()
+        try:
+            return (yield)
+        finally:
+            self.seconds[item.nodeid] = time.process_time() - started_s
+            self._measured.switch_context("")
+            if time.monotonic() > self._enough_s:
+                item.session.shouldstop = "enough is known"
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed or report.skipped:
+            self.failed.add(report.nodeid)
+
+
+class CoverageMap:
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self._tests: dict[str, dict[int, set[str]]] = defaultdict(lambda: defaultdict(set))
+
+    def add(self, measured: dict[str, Any]) -> None:
+        tests = measured["tests"]
+        names = list(tests)
+        self.seconds.update(tests)
+        for path, found in measured["files"].items():
+            for line, mask in found["lines"].items():
+                bits = int(mask, 16)
+                self._tests[path][int(line)].update(
+                    name for place, name in enumerate(names) if bits >> place & 1
+                )
+
+    def tests_for(self, mutant: Mutant) -> list[str]:
+        """Fastest first."""
+        path = str(mutant.path.relative_to(ROOT))
+        if mutant.in_function:
+            lines = range(mutant.line, mutant.last_line + 1)
+            found = set().union(*(self._tests[path].get(line, ()) for line in lines))
+        else:
+            found = self._tests_of_module(path) | self._tests_of_name(mutant)
+        return sorted(found, key=lambda test: (self.seconds[test], test))
+
+    def _tests_of_module(self, path: str) -> set[str]:
+        return set().union(*self._tests[path].values())
+
+    def _tests_of_name(self, mutant: Mutant) -> set[str]:
+        """Who runs a line that names the constant which the mutant changes."""
+        line = mutant.path.read_text().splitlines()[mutant.line - 1]
+        name = re.match(r"\s*([A-Za-z_]\w*)", line)
+        found: set[str] = set()
+        if name is not None:
+            for path, number in _lines_with(name[1]):
+                found |= self._tests[path].get(number, set())
+        return found
+
+
+@cache
+def _lines_with(name: str) -> list[tuple[str, int]]:
+    word = re.compile(rf"\b{name}\b")
+    return [
+        (str(path.relative_to(ROOT)), number)
+        for path in sorted(PACKAGE.rglob("*.py"))
+        for number, line in enumerate(path.read_text().splitlines(), 1)
+        if word.search(line)
+    ]
+
+
+def load_map(say: Any) -> CoverageMap:
+    """What is kept, after measuring the test modules that are new or no longer hold."""
+    found = CoverageMap()
+    for path in _test_modules():
+        kept = (
+            KEPT / "coverage" / (str(path.relative_to(ROOT / "tests")).replace("/", "-") + ".json")
+        )
+        if not _holds(kept, path):
+            say(f"measuring {path.relative_to(ROOT)}")
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            if run_in_fork(lambda path=path, kept=kept: _measure(path, kept), MODULE_S_MAX) != 0:
+                say(f"{path.relative_to(ROOT)} cannot be measured, and is left out")
+                kept.write_text(json.dumps({"hash": _hash(path), "tests": {}, "files": {}}))
+        found.add(json.loads(kept.read_text()))
+    return found
+
+
+def _test_modules() -> list[Path]:
+    return [
+        path
+        for folder in FOLDERS
+        for path in sorted((ROOT / "tests" / folder).rglob("test_*.py"))
+        if path.name not in LEFT_OUT
+    ]
+
+
+def _holds(kept: Path, module: Path) -> bool:
+    if not kept.exists():
+        return False
+    measured = json.loads(kept.read_text())
+    files = {path: found["hash"] for path, found in measured["files"].items()}
+    return measured["hash"] == _hash(module) and all(
+        (ROOT / path).exists() and _hash(ROOT / path) == value for path, value in files.items()
+    )
+
+
+def _measure(module: Path, kept: Path) -> int:
+    from coverage import Coverage
+
+    measured = Coverage(data_file=None, config_file=False, source=[str(PACKAGE)], messages=False)
+    recorder = Recorder(measured)
+    measured.start()
+    pytest.main(
+        [
+            str(module.relative_to(ROOT)),
+            "-q",
+            "-W",
+            "ignore::pytest.PytestAssertRewriteWarning",
+            "-p",
+            "no:randomly",
+            "-p",
+            "no:cacheprovider",
+            "-m",
+            MARKS,
+        ],
+        plugins=[recorder],
+    )
+    measured.stop()
+    tests = {name: s for name, s in recorder.seconds.items() if name not in recorder.failed}
+    places = {name: place for place, name in enumerate(tests)}
+    data = measured.get_data()
+    files = {}
+    for file in sorted(data.measured_files()):
+        lines = {}
+        for line, contexts in data.contexts_by_lineno(file).items():
+            mask = sum(1 << places[name] for name in set(contexts) if name in places)
+            if mask:
+                lines[line] = f"{mask:x}"
+        if lines:
+            path = Path(file)
+            files[str(path.relative_to(ROOT))] = {"hash": _hash(path), "lines": lines}
+    kept.write_text(
+        json.dumps(
+            {
+                "hash": _hash(module),
+                "tests": tests,
+                "failed": sorted(recorder.failed),
+                "files": files,
+            }
+        )
+    )
+    return 0
+
+
+@cache
+def _hash(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:16]

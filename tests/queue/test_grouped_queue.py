@@ -1,0 +1,193 @@
+"""The queue with groups, whatever happens to it: hypothesis draws what comes, changes and goes.
+
+After each step every pod is in exactly one place, an entry is where the queue says, and a member
+that may be scheduled is in the entry of its group.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import hypothesis.strategies as st
+from hypothesis import settings
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from stowplan.framework.events import Action, ClusterEvent, Resource, on
+from stowplan.framework.status import Status, unresolvable
+from stowplan.queue import GroupedQueue, ProfileQueueing, QueuedGroup, QueuedPod, build_hint_map
+from stowplan.state.pod_info import PodInfo
+from tests.builders import pod
+
+PROFILE = "default-scheduler"
+NODE_ADDED = ClusterEvent(Resource.NODE, Action.ADD)
+GROUPS = st.sampled_from(["g", "h", ""])
+
+
+class Own:
+    """Holds back single pods: those whose name is on the list."""
+
+    name = "Own"
+
+    def __init__(self) -> None:
+        self.held: set[str] = set()
+
+    def pre_enqueue(self, pod: PodInfo) -> Status | None:
+        return unresolvable("own") if pod.key in self.held else None
+
+    def events_to_register(self) -> Any:
+        return (on(Resource.POD, Action.UPDATE),)
+
+
+class Whole:
+    """Holds back groups."""
+
+    name = "Whole"
+    gates_groups = True
+
+    def __init__(self) -> None:
+        self.held: set[str] = set()
+
+    def pre_enqueue(self, pod: PodInfo) -> Status | None:
+        return unresolvable("whole") if pod.group_key in self.held else None
+
+    def events_to_register(self) -> Any:
+        return (on(Resource.POD_GROUP, Action.ADD, by_group=True),)
+
+
+class Fit:
+    name = "Fit"
+
+    def events_to_register(self) -> Any:
+        return (on(Resource.NODE, Action.ADD),)
+
+
+class GroupedQueueMachine(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.now_s = 1000.0
+        self.own, self.whole = Own(), Whole()
+        plugins = (self.own, self.whole, Fit())
+        profile = ProfileQueueing((self.own, self.whole), build_hint_map(plugins))
+        self.queue = GroupedQueue(
+            lambda info, timestamp_s: (-info.priority, timestamp_s),
+            lambda: self.now_s,
+            {PROFILE: profile},
+            live_pod=lambda key: self.pods.get(key),
+            group_gates=frozenset({"Whole"}),
+        )
+        self.pods: dict[str, PodInfo] = {}
+        self.taken: list[tuple[QueuedPod, list[QueuedPod]]] = []
+        self.serial = 0
+
+    @rule(group=GROUPS, count=st.integers(1, 3), held=st.booleans(), priority=st.integers(0, 2))
+    def come(self, group: str, count: int, held: bool, priority: int) -> None:
+        some = []
+        for _ in range(count):
+            self.serial += 1
+            info = PodInfo(pod(f"p{self.serial}", group=group, spec={"priority": priority}))
+            if held:
+                self.own.held.add(info.key)
+            self.pods[info.key] = info
+            some.append(info)
+        self.queue.add_all(some)
+
+    @precondition(lambda self: self.pods)
+    @rule(data=st.data())
+    def go(self, data: st.DataObject) -> None:
+        key = data.draw(st.sampled_from(sorted(self.pods)))
+        self.queue.delete(self.pods.pop(key))
+
+    @precondition(lambda self: self.own.held & self.pods.keys())
+    @rule(data=st.data())
+    def own_gate_opens(self, data: st.DataObject) -> None:
+        key = data.draw(st.sampled_from(sorted(self.own.held & self.pods.keys())))
+        self.own.held.discard(key)
+        old = self.pods[key]
+        self.pods[key] = new = PodInfo(old.pod)
+        self.queue.update(old, new)
+
+    @rule(group=GROUPS.filter(bool))
+    def group_is_held(self, group: str) -> None:
+        self.whole.held.add(f"default/{group}")
+
+    @rule(group=GROUPS.filter(bool))
+    def group_is_let_go(self, group: str) -> None:
+        self.whole.held.discard(f"default/{group}")
+        event = ClusterEvent(Resource.POD_GROUP, Action.ADD)
+        self.queue.group_changed(f"default/{group}", event, None, None)
+
+    @rule()
+    def pop(self) -> None:
+        queued = self.queue.pop()
+        if queued is not None:
+            members = [*queued.members.values()] if isinstance(queued, QueuedGroup) else [queued]
+            self.taken.append((queued, members))
+
+    @precondition(lambda self: self.taken)
+    @rule(data=st.data(), error=st.booleans())
+    def give_back(self, data: st.DataObject, error: bool) -> None:
+        entry, members = self.taken.pop(data.draw(st.integers(0, len(self.taken) - 1)))
+        failed = []
+        for queued in members:
+            queued.set_rejectors(frozenset() if error else frozenset({"Fit"}))
+            if self.pods.get(queued.info.key) is not None and data.draw(st.booleans()):
+                queued.info = self.pods[queued.info.key]
+                failed.append(queued)
+            else:
+                # Bound, or gone.
+                self.queue.done(queued.info.uid)
+                self.pods.pop(queued.info.key, None)
+        if isinstance(entry, QueuedGroup):
+            self.queue.give_back(entry, failed, frozenset())
+        elif failed:
+            self.queue.add_unschedulable_if_not_present(failed[0])
+
+    @rule()
+    def node_comes(self) -> None:
+        self.queue.move_all(NODE_ADDED, None, None)
+
+    @rule(seconds=st.sampled_from([0.5, 3.0, 400.0]))
+    def time_passes(self, seconds: float) -> None:
+        self.now_s += seconds
+        self.queue.flush()
+
+    @invariant()
+    def every_pod_is_in_one_place(self) -> None:
+        places = Counter(uid for uid, _ in self.queue.places())
+        in_flight = {queued.info.uid for _, members in self.taken for queued in members}
+        known = {info.uid for info in self.pods.values()} | in_flight
+        assert set(places) == known
+        assert set(places.values()) <= {1}
+
+    @invariant()
+    def gates_hold(self) -> None:
+        for queued in self.queue.waiting():
+            if not queued.is_gated and queued.info.kind.is_member:
+                entry = self.queue.entry_of(queued.info.group_key)
+                assert entry is not None
+                assert entry.members[queued.info.key] is queued
+        by_uid = {info.uid: info for info in self.pods.values()}
+        for uid, place in self.queue.places():
+            if place == "active" and uid in by_uid:
+                assert by_uid[uid].key not in self.own.held
+
+    @invariant()
+    def counts_are_of_pods(self) -> None:
+        counted = Counter(place for _, place in self.queue.places())
+        counts = self.queue.pending_counts()
+        assert {name: counted[name] for name in counts} == counts  # type: ignore[index]
+
+    @invariant()
+    def the_gauge_counts_those_that_wait(self) -> None:
+        wanted: Counter[str] = Counter()
+        for queued in self.queue.waiting():
+            wanted.update(queued.rejectors)
+        gauge = self.queue.metrics.unschedulable_pods
+        assert {p: n for (p, _), n in gauge.items() if n} == {p: n for p, n in wanted.items() if n}
+
+
+GroupedQueueMachine.TestCase.settings = settings(
+    max_examples=40, stateful_step_count=30, deadline=None
+)
+test_a_queue_with_groups = GroupedQueueMachine.TestCase
