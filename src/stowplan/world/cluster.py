@@ -433,7 +433,7 @@ class Cluster:
 
     def remarks(self) -> list[Remark]:
         """What makes answers less than they seem: pods nobody decides on, nodes that are not
-        shown, plugins and extenders that are left out, rights that were missing."""
+        shown, extenders that are not called, rights that were missing."""
         return remarks_on(
             self._engine.setup, list(self.pods()), list(self.nodes()), self.profiles, self.missing
         )
