@@ -97,7 +97,7 @@ class Controllers:
             JobController(self._shared),
             NodeController(self._shared),
             VolumeController(self._shared),
-            ResourceClaimController(self._shared),
+            ResourceClaimController(self._shared, with_groups=with_groups),
             DeviceDriver(self._shared),
             *((PodGroupController(self._shared),) if with_groups else ()),
         )

@@ -19,7 +19,7 @@ from stowplan.errors import ApiError, NotFound
 from stowplan.objects.api import Create, Delete, Get, Patch
 from stowplan.objects.base import KubeObject, ObjectMeta, OwnerReference
 from stowplan.objects.devices import ConsumerReference, ResourceClaim, ResourceClaimTemplate
-from stowplan.objects.kinds import POD, RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE
+from stowplan.objects.kinds import POD, POD_GROUP, RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE
 from stowplan.objects.pod import ENDED_PHASES, Pod, PodResourceClaim
 
 POD_CLAIM_NAME = "resource.kubernetes.io/pod-claim-name"
@@ -33,7 +33,8 @@ _FOR_POD, _FOR_CLAIM = "pod:", "claim:"
 
 
 class ResourceClaimController:
-    def __init__(self, shared: Shared) -> None:
+    def __init__(self, shared: Shared, *, with_groups: bool = False) -> None:
+        """`with_groups`: claims may be reserved for groups of pods."""
         self._shared = shared
         self.queue = shared.queue("resource claim", self.sync)
         self.calls = Calls(shared, self.queue)
@@ -41,8 +42,13 @@ class ResourceClaimController:
         self._users: dict[str, set[str]] = {}
         """Claims and templates, by kind and key -> the pods that name them."""
         self._gone: dict[str, bool] = {}
-        """The uids of pods that were deleted."""
+        """The uids of pods and groups that were deleted."""
+        self._consumers = {("", POD.plural): POD}
+        """Whom claims are reserved for."""
         shared.listen(POD, self._pod_changed)
+        if with_groups:
+            self._consumers[POD_GROUP.group, POD_GROUP.plural] = POD_GROUP
+            shared.listen(POD_GROUP, self._group_changed)
         shared.listen(RESOURCE_CLAIM, self._claim_changed)
         shared.listen(RESOURCE_CLAIM_TEMPLATE, self._template_changed)
 
@@ -54,9 +60,7 @@ class ResourceClaimController:
         if not pod.spec.resource_claims and pod.status.extended_resource_claim_status is None:
             return
         if new is None:
-            self._gone[pod.uid] = True
-            if len(self._gone) > GONE_MAX:
-                del self._gone[next(iter(self._gone))]
+            self._note_gone(pod.uid)
         for key in _named_by(pod):
             users = self._users.setdefault(key, set())
             if new is not None:
@@ -70,6 +74,21 @@ class ResourceClaimController:
                 self.queue.add(f"{_FOR_CLAIM}{pod.namespace}/{name}")
         elif pod.metadata.deletion_timestamp is None and self._lacks(pod):
             self.queue.add(f"{_FOR_POD}{pod.key}")
+
+    def _group_changed(self, old: KubeObject | None, new: KubeObject | None) -> None:
+        if new is not None or old is None:
+            return
+        self._note_gone(old.uid)
+        for claim in self._shared.in_namespace(RESOURCE_CLAIM, old.namespace):
+            if isinstance(claim, ResourceClaim) and any(
+                it.uid == old.uid for it in claim.status.reserved_for or ()
+            ):
+                self.queue.add(f"{_FOR_CLAIM}{claim.key}")
+
+    def _note_gone(self, uid: str) -> None:
+        self._gone[uid] = True
+        if len(self._gone) > GONE_MAX:
+            del self._gone[next(iter(self._gone))]
 
     def _claim_changed(self, old: KubeObject | None, new: KubeObject | None) -> None:
         if isinstance(new, ResourceClaim) and self._can_shrink(new):
@@ -215,25 +234,27 @@ class ResourceClaimController:
 
     def _is_over(self, claim: ResourceClaim, consumer: ConsumerReference) -> bool | None:
         """Whether what a claim is reserved for needs it no more; None where nobody knows yet."""
-        if consumer.resource != "pods" or consumer.api_group:
-            return False
         if consumer.uid in self._gone:
             return True
-        pod = self._shared.get(POD, f"{claim.namespace}/{consumer.name}")
-        if isinstance(pod, Pod):
-            return pod.uid != consumer.uid or is_done(pod)
-        return None
+        kind = self._consumers.get((consumer.api_group, consumer.resource))
+        if kind is None:
+            return False
+        found = self._shared.get(kind, f"{claim.namespace}/{consumer.name}")
+        if found is None:
+            return None
+        return found.uid != consumer.uid or (isinstance(found, Pod) and is_done(found))
 
     def _ask(self, key: str, claim: ResourceClaim, consumer: ConsumerReference) -> None:
         """The watch of pods may be behind that of claims: ask the API itself."""
 
         def tell(answer: Answer) -> None:
-            replaced = isinstance(answer, Pod) and answer.uid != consumer.uid
+            replaced = isinstance(answer, KubeObject) and answer.uid != consumer.uid
             if replaced or isinstance(answer, NotFound):
                 self._gone[consumer.uid] = True
                 self.queue.add(key)
 
-        call_one(self._shared.cluster, Get(POD, claim.namespace, consumer.name), tell)
+        kind = self._consumers[consumer.api_group, consumer.resource]
+        call_one(self._shared.cluster, Get(kind, claim.namespace, consumer.name), tell)
 
     def _owner(self, claim: ResourceClaim) -> Pod | None:
         """The pod that a claim was made for; one that has replaced it counts as ended."""
