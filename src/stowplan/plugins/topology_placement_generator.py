@@ -38,6 +38,8 @@ class TopologyPlacementGenerator:
         taken = _domain_of(cycle, key, cycle.state.scheduled())
         if isinstance(taken, Status):
             return taken
+        if not nodes.size:
+            return []
         column = nodes.label(key)
         ids = np.where(nodes.alive, column.ids, ABSENT)
         order = np.argsort(ids, kind="stable")
