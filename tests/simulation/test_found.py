@@ -138,3 +138,20 @@ def test_a_group_within_a_topology_where_no_node_is_left_waits() -> None:
     assert "SchedulerError" not in world.message("one")
     world.add(only).run(15)
     assert world.nodes() == {"one": "node-1"}
+
+
+def test_a_group_whose_last_placed_member_goes_may_go_to_another_domain() -> None:
+    """Seed 1000077: those that waited for room where the others were did not hear of it."""
+    racks = [node(name, cpu=1, labels={"rack": name}) for name in ("a", "b")]
+    world = GroupWorld(*racks, gates=TOPOLOGY).add(pod_group("g", topology="rack"))
+    there = pod("one", group="g", cpu=1, node="a")
+    world.add(there, pod("other", node="b", cpu=1), pod("two", group="g", cpu=1)).run()
+    world.delete(world.pods["default/other"])
+    world.run(15)
+    assert "two" not in world.nodes()
+
+    world.remove_node(racks[0])
+    world.delete(there)
+    world.run(15)
+
+    assert world.nodes()["two"] == "b"

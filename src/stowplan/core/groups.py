@@ -278,7 +278,7 @@ class GroupCycles:
         cache.groups.gone(pod)
 
     def member_changed(self, event: ClusterEvent, pod: PodInfo) -> None:
-        """Somebody else found a node for a member: one less is missing."""
+        """A member got a node from somebody else, or was taken off its node."""
         if pod.kind.is_member:
             self.queue.group_changed(pod.group_key, event, None, pod.pod)
 
