@@ -237,3 +237,15 @@ def test_of_members_that_differ_only_those_are_evicted_whose_room_is_needed() ->
 
     assert world.evicted() == ["x"]
     assert world.nodes().keys() >= {"g-0", "g-1"}
+
+
+def test_a_constraint_is_named_before_the_gate() -> None:
+    """Both keep members from evicting; kube-scheduler looks at the constraint first."""
+    gates = f"{PREEMPTION},TopologyAwareWorkloadScheduling=true"
+    racked = node("a", cpu=1, labels={"rack": "r"})
+    world = GroupWorld(racked, pod("low", node="a", cpu=1), gates=gates)
+
+    world.add(pod_group("g", min_count=1, priority=9, topology="rack"), *members("g", 1)).run()
+
+    limitation = "not eligible due to placement-based pod group scheduling limitation"
+    assert world.message("g-0") == f"Unschedulable: {REFUSED}{limitation}"

@@ -76,6 +76,8 @@ class Binding(Struct):
     request: Any = None
     called_off: str = ""
     """Why preemption called it off."""
+    is_announced: bool = False
+    """Whether its node was written into the pod's status, because binding it takes long."""
     _sleeping: dict[int, Callable[[Any], None]] = field(default_factory=dict)
 
     @property
@@ -251,9 +253,8 @@ class Bindings:
         machine, framework = self._machine, binding.framework
         extenders = machine.algorithm.extenders  # Those of now, should others be configured.
         try:
-            if groups or waiting is not None:
-                machine.announce(binding.pod, binding.node)
             if waiting is not None:
+                self.announce(binding)
                 status: Status | None = yield Suspend(waiting.wait)
                 waited_s = machine.stepper.now_s - waiting.since_s
                 label = SUCCESS if status is None else status.code.label
@@ -274,12 +275,22 @@ class Bindings:
         except PluginFailed as failure:
             return _failed_by(failure)
 
+    def announce(self, binding: Binding) -> None:
+        """Once there is something to wait for that is not up to us.
+
+        Not before PreBind writes what it has to, as upstream does: that is another request for
+        every pod with a claim, to say what the binding says right after it.
+        """
+        if not binding.is_announced:
+            binding.is_announced = True
+            self._machine.announce(binding.pod, binding.node)
+
     def _pre_bind(self, binding: Binding, groups: Groups) -> Generator[Any, Any, Status | None]:
         framework, uid = binding.framework, binding.pod.uid
         recorder = framework.recorder
         started_s = recorder.now()
         self.in_pre_bind[uid] = binding
-        group = _Group()
+        group = _Group(partial(self.announce, binding))
         try:
             for plugins in groups:
                 yield Parallel([_run_pre_bind(binding, group, plugin) for plugin in plugins])
@@ -354,6 +365,8 @@ def _pre_flight_failed(plugin: str, cause: str) -> PluginFailed:
 class _Group(Struct):
     """PreBind plugins that run side by side; the first failure stops the others."""
 
+    takes_long: Callable[[], None]
+    """To be told when one begins to wait for others."""
     failed: Status | None = None
     cause: PluginFailed | None = None
 
@@ -395,6 +408,7 @@ def _driven(
         while True:
             wanted = steps.send(answer)
             if isinstance(wanted, Sleep):
+                group.takes_long()
                 wanted = Suspend(partial(binding.sleep, wanted.seconds))
             answer = yield wanted
             if binding.called_off or group.failed is not None:
