@@ -22,6 +22,7 @@ from stowplan.core.messages import RecordEvent
 from stowplan.core.reserving import unreserve
 from stowplan.core.schedule_one import Attempt
 from stowplan.core.steps import Parallel, Stepper, Suspend
+from stowplan.core.together import WAITS_TOGETHER
 from stowplan.core.waiting import PodAtPermit
 from stowplan.errors import ApiError
 from stowplan.framework.cycle import Cycle
@@ -131,7 +132,7 @@ class Bindings:
         try:
             groups = None
             if cycle.plan.outline.pre_bind:
-                groups = pre_flight(cycle, pod, node)
+                groups = _work_of(attempt, pod)
             if groups or waiting is not None or machine.algorithm.extenders:
                 steps = self._bind_pod(binding, groups or [], waiting)
                 stepper.start(steps, partial(self._ended, binding))
@@ -218,8 +219,6 @@ class Bindings:
         so it is told later and to the others only.
         """
         machine, pod, attempt = self._machine, binding.pod, binding.attempt
-        if attempt.together is not None:
-            attempt.together.lost(pod.uid)
         if failed.cause is not None:
             machine.report([failed.cause])
         machine.report([*unreserve(binding.framework, attempt.cycle, pod, binding.node)])
@@ -230,6 +229,8 @@ class Bindings:
             # Confirmed meanwhile, perhaps on another node: the cluster's word stands.
             forgotten = False
             machine.log.problem(str(problem))
+        if attempt.together is not None:
+            attempt.together.lost(pod.uid)
         rejected = failed.status.is_rejected
         if forgotten and not rejected:
             machine.queue.move_all(ASSIGNED_POD_DELETE, pod.pod, None)
@@ -265,11 +266,11 @@ class Bindings:
                 status = yield from self._pre_bind(binding, groups)
                 if status is not None:
                     return BindFailed(status)
-                together = binding.attempt.together
-                if together is not None:
-                    status = yield Suspend(together.arrive(binding.pod.uid))
-                    if status is not None:
-                        return BindFailed(status, at_permit=True)
+            attempt = binding.attempt
+            if attempt.together is not None and WAITS_TOGETHER not in attempt.waits:
+                status = yield Suspend(attempt.together.arrive(binding.pod.uid))
+                if status is not None:
+                    return BindFailed(status, at_permit=True)
             return (yield from _bind(binding, extenders))
         except PluginFailed as failure:
             return _failed_by(failure)
@@ -318,6 +319,14 @@ def _permit_failed(status: Status) -> BindFailed:
 
 
 # -- PreBind --------------------------------------------------------------------------------
+
+
+def _work_of(attempt: Attempt, pod: PodInfo) -> Groups:
+    """What there is to do at PreBind; of a gang's member that is known already."""
+    known: Groups | PluginFailed | None = attempt.pre_flight
+    if isinstance(known, PluginFailed):
+        raise known
+    return pre_flight(attempt.cycle, pod, pod.node_name) if known is None else known
 
 
 def pre_flight(cycle: Cycle, pod: PodInfo, node: str) -> Groups:

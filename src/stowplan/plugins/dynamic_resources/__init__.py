@@ -320,6 +320,8 @@ class DynamicResources:
         self._handle.random.shuffle(candidates)
         for number in candidates:
             own = attempt.claims[number]
+            if own.shared is not None:
+                continue  # Nothing is written yet that could be given back.
             if own.group is not None and self._group_claims.is_unscheduled(own.group):
                 consumer = consumer_of(pod.pod, own.group)
                 if is_reserved_for(own.claim, consumer):
