@@ -154,6 +154,7 @@ def test_verbs_of_make_exist() -> None:
 REPEATABLE = (
     "python examples/",
     "stowplan dry-run -f examples/",
+    "stowplan plan",
     "stowplan plugins",
     "stowplan what-if",
     "stowplan why",
