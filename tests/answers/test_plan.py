@@ -112,9 +112,9 @@ def test_spread_and_taints_count_as_they_do_for_the_scheduler() -> None:
 
 
 def test_nobody_is_evicted_to_make_room() -> None:
-    answer = cluster(node("a", cpu="2"), pod("old", cpu="2", on="a"), pod("p", cpu="1", priority=9)).plan(
-        "capacity", "p"
-    )  # fmt: skip
+    objects = [node("a", cpu="2"), pod("old", cpu="2", on="a"), pod("p", cpu="1", priority=9)]
+
+    answer = cluster(*objects).plan("capacity", "p")
 
     # The pod itself waits and evicts the old one; copies of it evict nobody.
     assert answer.count == 1
@@ -269,9 +269,8 @@ def test_budgets_bare_pods_and_kept_nodes_stay() -> None:
     bare = cluster(node("a"), node("b"), pod("alone", on="a"), pod("lone", on="b")).plan(
         "consolidate"
     )
-    kept = cluster(*spread_out(2), node("head", labels={"node-role.kubernetes.io/control-plane": ""})).plan(
-        "consolidate", keep=["n0"]
-    )  # fmt: skip
+    head = node("head", labels={"node-role.kubernetes.io/control-plane": ""})
+    kept = cluster(*spread_out(2), head).plan("consolidate", keep=["n0"])
 
     assert not held
     assert all("cannot be evicted" in why for why in held.kept.values())
@@ -283,7 +282,8 @@ def test_budgets_bare_pods_and_kept_nodes_stay() -> None:
 def test_a_budget_that_lets_one_go_at_a_time_lets_all_go() -> None:
     one = cluster(*(node(f"n{n}") for n in range(4)), deployment("web", 6, "1"),
                   budget(maxUnavailable=1))  # fmt: skip
-    least = cluster(*spread_out(4), budget(minAvailable=3))
+    status = {"disruptionsAllowed": 1, "currentHealthy": 4, "desiredHealthy": 3, "expectedPods": 4}
+    least = cluster(*spread_out(4), budget(minAvailable=3) | {"status": status})
 
     assert len(one.plan("consolidate").steps) == 2
     # Their owner is not shown: what it would do is done for it.

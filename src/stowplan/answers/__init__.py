@@ -6,8 +6,10 @@ on a fork (`proving`) and ranks what worked (`changes`).  Nothing here knows a r
 what fits is what the scheduler in a fork says.  `what_if` makes changes that somebody names
 (`deeds`) and compares before and after.  `plan` counts, buys and drains: `plan_capacity`,
 `plan_nodes` and `plan_consolidate`, with bounds from `packing`.
+`compare` runs two forks and says which decisions differ.
 """
 
+from stowplan.answers.compare import Comparison, compare
 from stowplan.answers.plan import plan
 from stowplan.answers.plan_capacity import Capacity, plan_capacity
 from stowplan.answers.plan_consolidate import Consolidation, plan_consolidate
@@ -17,10 +19,12 @@ from stowplan.answers.why import Why, why
 
 __all__ = [
     "Capacity",
+    "Comparison",
     "Consolidation",
     "NodePlan",
     "WhatIf",
     "Why",
+    "compare",
     "plan",
     "plan_capacity",
     "plan_consolidate",

@@ -287,6 +287,10 @@ class Cluster:
         for pod in self.queue():
             self.retry(pod.key)
 
+    def reseed(self, seed: int) -> None:
+        """Break ties from here on as this seed says."""
+        self._engine.driver.machine.random.seed(seed)
+
     def _forget_sources(self, manifests: Iterable[Manifest]) -> None:
         for kind, key in sources_of(manifests):
             self._sources.pop((kind, key), None)
@@ -524,6 +528,10 @@ class Cluster:
         """Why a pod has no node, or all that have none, and what helps: `stowplan.answers.why`."""
         # By name: rooms above this one are not imported.
         return import_module("stowplan.answers").why(self, key, **options)
+
+    def compare(self, config: Config = None, **options: Any) -> Any:
+        """Beside another configuration or seed: `stowplan.answers.compare`."""
+        return import_module("stowplan.answers").compare(self, config, **options)
 
     def plan(self, question: str, *words: Any, **options: Any) -> Any:
         """`capacity`, `nodes` or `consolidate`: `stowplan.answers.plan`."""
