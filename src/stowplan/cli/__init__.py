@@ -33,6 +33,12 @@ COMMANDS = {
     "what-if": LazyCommand(
         "stowplan.cli.what_if", "what_if", "Show who moves, waits or fits after a change."
     ),
+    "plan": LazyCommand(
+        "stowplan.cli.plan", "plan", "Count what fits, buy nodes, find nodes that can go."
+    ),
+    "compare": LazyCommand(
+        "stowplan.cli.compare", "compare", "Compare two configurations or seeds; a gate for CI."
+    ),
     "bench": LazyCommand("stowplan.cli.bench", "bench", "Measure pods per second."),
     "plugins": LazyCommand("stowplan.cli.plugins", "plugins", "List the scheduling plugins."),
     "completion": LazyCommand(

@@ -242,6 +242,10 @@ class Cluster:
         for pod in self.queue():
             self.retry(pod.key)
 
+    def reseed(self, seed: int) -> None:
+        """Break ties from here on as this seed says."""
+        self._engine.driver.machine.random.seed(seed)
+
     def _forget_sources(self, manifests: Iterable[Manifest]) -> None:
         for kind, key in sources_of(manifests):
             self._sources.pop((kind, key), None)
@@ -476,12 +480,17 @@ class Cluster:
         return import_module("stowplan.answers").what_if(self, **changes)
 
     def why(self, key: str = "", **options: Any) -> Any:
-        """Why a pod has no node, or has this one, and what would help: `stowplan.answers.why`.
-
-        Without a key: all pending pods, by cause.
-        """
+        """Why a pod has no node, or all that have none, and what helps: `stowplan.answers.why`."""
         # By name: rooms above this one are not imported.
         return import_module("stowplan.answers").why(self, key, **options)
+
+    def compare(self, config: Config = None, **options: Any) -> Any:
+        """Beside another configuration or seed: `stowplan.answers.compare`."""
+        return import_module("stowplan.answers").compare(self, config, **options)
+
+    def plan(self, question: str, *words: Any, **options: Any) -> Any:
+        """`capacity`, `nodes` or `consolidate`: `stowplan.answers.plan`."""
+        return import_module("stowplan.answers").plan(self, question, *words, **options)
 
     def diff(self, other: Cluster) -> Diff:
         """What is different here from the other one: `trial.diff(cluster)`."""
