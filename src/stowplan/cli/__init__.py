@@ -33,6 +33,9 @@ COMMANDS = {
     "what-if": LazyCommand(
         "stowplan.cli.what_if", "what_if", "Show who moves, waits or fits after a change."
     ),
+    "trace": LazyCommand(
+        "stowplan.cli.trace", "trace", "Convert, inspect, cut, scale and make up traces."
+    ),
     "bench": LazyCommand("stowplan.cli.bench", "bench", "Measure pods per second."),
     "plugins": LazyCommand("stowplan.cli.plugins", "plugins", "List the scheduling plugins."),
     "completion": LazyCommand(
