@@ -68,7 +68,7 @@ def _read_file(path: Path) -> Trace:
     if recording is not None:
         return recording
     start = _unzipped(start)
-    if start.lstrip()[:1] == b"{":
+    if start.lstrip()[:1] == b"{" or ".log" in path.suffixes:
         from stowplan.sim.audit import read_audit_log
 
         return read_audit_log(path)
