@@ -109,6 +109,10 @@ def test_commands_parse(where: str, arguments: str) -> None:
         return
     command = main.get_command(click.Context(main), name)
     assert command is not None, f"there is no `stowplan {name}`"
+    if isinstance(command, click.Group) and rest:
+        name, *rest = rest
+        command = command.get_command(click.Context(command), name)
+        assert command is not None, f"there is no `stowplan … {name}`"
     _parse(command, [word for word in rest if word != "…"])
 
 
@@ -155,6 +159,7 @@ REPEATABLE = (
     "python examples/",
     "stowplan dry-run -f examples/",
     "stowplan plugins",
+    "stowplan trace inspect openb",
     "stowplan what-if",
     "stowplan why",
 )
