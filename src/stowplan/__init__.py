@@ -19,6 +19,7 @@ _HOMES = {
     "Remark": "stowplan.world.remarks",
     "Table": "stowplan.world.table",
     "dry_run": "stowplan.world.dry_run",
+    "read_trace": "stowplan.sim.files",
 }
 """Where each exported name is defined."""
 
@@ -35,6 +36,7 @@ __all__ = [
     "dry_run",
     "errors",
     "plugin",
+    "read_trace",
 ]
 
 

@@ -111,7 +111,8 @@ def test_commands_parse(where: str, arguments: str) -> None:
     assert command is not None, f"there is no `stowplan {name}`"
     if isinstance(command, click.Group) and rest:
         name, *rest = rest
-        command = command.commands[name]
+        command = command.get_command(click.Context(command), name)
+        assert command is not None, f"there is no `stowplan … {name}`"
     _parse(command, [word for word in rest if word != "…"])
 
 
@@ -160,6 +161,7 @@ REPEATABLE = (
     "stowplan dry-run -f examples/",
     "stowplan plan",
     "stowplan plugins",
+    "stowplan trace inspect openb",
     "stowplan what-if",
     "stowplan why",
 )

@@ -39,6 +39,9 @@ COMMANDS = {
     "compare": LazyCommand(
         "stowplan.cli.compare", "compare", "Compare two configurations or seeds; a gate for CI."
     ),
+    "trace": LazyCommand(
+        "stowplan.cli.trace", "trace", "Convert, inspect, cut, scale and make up traces."
+    ),
     "bench": LazyCommand("stowplan.cli.bench", "bench", "Measure pods per second."),
     "plugins": LazyCommand("stowplan.cli.plugins", "plugins", "List the scheduling plugins."),
     "completion": LazyCommand(
