@@ -33,6 +33,12 @@ COMMANDS = {
     "what-if": LazyCommand(
         "stowplan.cli.what_if", "what_if", "Show who moves, waits or fits after a change."
     ),
+    "shadow": LazyCommand(
+        "stowplan.cli.shadow", "shadow", "Follow a cluster: would we decide as it does?"
+    ),
+    "snapshot": LazyCommand(
+        "stowplan.cli.snapshot", "snapshot", "Save all that scheduling reads in one file."
+    ),
     "bench": LazyCommand("stowplan.cli.bench", "bench", "Measure pods per second."),
     "plugins": LazyCommand("stowplan.cli.plugins", "plugins", "List the scheduling plugins."),
     "completion": LazyCommand(
