@@ -50,7 +50,10 @@ class Stock:
         self.log = folder / "decisions.jsonl"
         options = ["--kubeconfig", kubeconfig, "--config", config, "--log", self.log, "-o", "json"]
         self.shadow = Process(
-            "stowplan shadow", [str(STOWPLAN), "shadow", *map(str, options)], folder / "shadow.log", {}
+            "stowplan shadow",
+            [str(STOWPLAN), "shadow", *map(str, options)],
+            folder / "shadow.log",
+            {},
         )
         eventually("it follows", lambda: "following" in self.shadow.text(), must_live=self.shadow)
 
