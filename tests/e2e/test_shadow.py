@@ -23,6 +23,7 @@ from tests.e2e.harness.cluster import ADMIN, STOWPLAN, Cluster
 from tests.e2e.harness.kinds import KUBERNETES
 from tests.e2e.harness.objects import ZONE, anti_affinity, node, pod, pod_affinity, spread
 from tests.e2e.harness.processes import Process, eventually
+from tests.e2e.harness.rights import READER, grant_reader
 from tests.e2e.harness.scheduler import configuration
 from tests.e2e.harness.world import World
 
@@ -41,6 +42,8 @@ class Stock:
     def __init__(self, world: World, folder: Path, program: Path) -> None:
         self.world, self.folder = world, folder
         kubeconfig = world.cluster.kubeconfig(ADMIN)
+        grant_reader(world.cluster)
+        reader = world.cluster.kubeconfig(READER)
         config = folder / "config.yaml"
         # Its client waits for nobody, as on a cluster whose scheduler is set up for bursts.
         made = configuration(kubeconfig, percentageOfNodesToScore=100)
@@ -48,7 +51,7 @@ class Stock:
         command: list[Any] = [program, "--config", config, "--secure-port", "0"]
         self.scheduler = Process("kube-scheduler", command, folder / "scheduler.log", {})
         self.log = folder / "decisions.jsonl"
-        options = ["--kubeconfig", kubeconfig, "--config", config, "--log", self.log, "-o", "json"]
+        options = ["--kubeconfig", reader, "--config", config, "--log", self.log, "-o", "json"]
         self.shadow = Process(
             "stowplan shadow",
             [str(STOWPLAN), "shadow", *map(str, options)],
@@ -156,8 +159,8 @@ def test_stock_scheduler_decides_as_we_would_while_pods_come_and_go(stock: Stock
 
     _run_at(RATE, PODS, step)
     stock.until_decided(PODS - 20)
+    assert "note: no right" not in stock.shadow.text(), "deploy/reader.yaml is enough"
     told = stock.end()
-    print(told)
     assert told["decisions"] >= PODS - 20
     assert told["agreement"] >= 99.0, _report(stock)
     for it in stock.decisions():
@@ -171,5 +174,4 @@ def test_stock_scheduler_decides_as_we_would_in_a_burst(stock: Stock) -> None:
     in_parallel(lambda made: world.create(made), pods, threads=8)
     stock.until_decided(BURST)
     told = stock.end()
-    print(told)
     assert told["agreement"] >= 95.0, _report(stock)

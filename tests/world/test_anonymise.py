@@ -49,9 +49,10 @@ def _back(data: Any, originals: dict[str, str]) -> Any:
 
 
 def _kept(scenario: Scenario) -> set[str]:
-    """What the recording says beside the cluster: the configuration, conditions to come."""
+    """What the recording says beside the cluster: the configuration, and what makes
+    its driver fail."""
     told = {key: value for key, value in scenario.items() if key not in ("cluster", "expected")}
-    return words_of_all(told)
+    return words_of_all(told) | words_of("test/binding fail")
 
 
 def _plain(data: Any) -> Any:

@@ -271,7 +271,7 @@ def make_shadow(
     plugins and extenders."""
     loaded = config if isinstance(config, SchedulerConfig) else load_config(config)
     known, lacking = without_unknown(loaded, registry)
-    setup = make_setup(known, seed=seed, registry=registry, detail=False)
+    setup = make_setup(known, {"seed": seed, "detail": False}, registry=registry)
     lacking += tuple(f"extender {url}" for url in setup.extenders)
     made = Shadow(
         Judge(setup),

@@ -39,6 +39,9 @@ COMMANDS = {
     "snapshot": LazyCommand(
         "stowplan.cli.snapshot", "snapshot", "Save all that scheduling reads in one file."
     ),
+    "record": LazyCommand(
+        "stowplan.cli.record", "record", "Follow a cluster and write it down, to replay."
+    ),
     "bench": LazyCommand("stowplan.cli.bench", "bench", "Measure pods per second."),
     "plugins": LazyCommand("stowplan.cli.plugins", "plugins", "List the scheduling plugins."),
     "completion": LazyCommand(

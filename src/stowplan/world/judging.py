@@ -28,7 +28,6 @@ from stowplan.framework.runtime import Framework
 from stowplan.objects.changes import Added, Change, Deleted, Updated
 from stowplan.objects.pod import Pod
 from stowplan.state.pod_info import PodInfo
-from stowplan.world.engine import copied
 from stowplan.world.objections import run_search
 from stowplan.world.setup import Setup
 
@@ -81,8 +80,8 @@ class Judge:
 
     def fork(self) -> Judge:
         """Another one that knows the same; what it is told this one does not hear."""
-        machine = self._machine
-        return Judge(self.setup, machine.fork(copied(machine.random), AttemptLog(decisions_max=0)))
+        log = AttemptLog(decisions_max=0)
+        return Judge(self.setup, self._machine.fork(Random(self.setup.seed), log))
 
     def close(self) -> None:
         self._machine.close()

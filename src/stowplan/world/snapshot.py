@@ -16,12 +16,14 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from stowplan.errors import InputError
+from stowplan.objects.base import KubeObject
 from stowplan.objects.codec import convert
 from stowplan.objects.kinds import (
     DAEMON_SET,
     DEPLOYMENT,
     EVENT,
     JOB,
+    KIND_BY_STRUCT,
     KINDS,
     LEASE,
     PERSISTENT_VOLUME,
@@ -77,14 +79,21 @@ def _kinds(anonymised: bool) -> Iterator[Kind]:
 
 def _of_kind(cluster: Cluster, kind: Kind) -> Iterator[Data]:
     for thing in cluster.objects(kind.name):
-        data: Data = msgspec.to_builtins(thing)
-        data |= {"apiVersion": kind.api_version, "kind": kind.name}
+        data = plain(thing)
         if kind is PERSISTENT_VOLUME:
             _add_sources(data, cluster.get(kind.name, thing.key))
-        annotations = data["metadata"].get("annotations") or {}
-        annotations.pop(_APPLIED, None)
-        _prune(data.get("spec") or {})
         yield data
+
+
+def plain(thing: KubeObject) -> Data:
+    """An object as plain data: what scheduling reads of it."""
+    kind = KIND_BY_STRUCT[type(thing)]
+    data: Data = {"apiVersion": kind.api_version, "kind": kind.name}
+    data |= {key: it for key, it in msgspec.to_builtins(thing).items() if key not in data}
+    annotations = data.setdefault("metadata", {}).get("annotations") or {}
+    annotations.pop(_APPLIED, None)
+    _prune(data.get("spec") or {})
+    return data
 
 
 def _add_sources(data: Data, whole: Data) -> None:
