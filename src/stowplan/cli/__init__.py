@@ -42,6 +42,15 @@ COMMANDS = {
     "trace": LazyCommand(
         "stowplan.cli.trace", "trace", "Convert, inspect, cut, scale and make up traces."
     ),
+    "shadow": LazyCommand(
+        "stowplan.cli.shadow", "shadow", "Follow a cluster: would we decide as it does?"
+    ),
+    "snapshot": LazyCommand(
+        "stowplan.cli.snapshot", "snapshot", "Save all that scheduling reads in one file."
+    ),
+    "record": LazyCommand(
+        "stowplan.cli.record", "record", "Follow a cluster and write it down, to replay."
+    ),
     "bench": LazyCommand("stowplan.cli.bench", "bench", "Measure pods per second."),
     "plugins": LazyCommand("stowplan.cli.plugins", "plugins", "List the scheduling plugins."),
     "completion": LazyCommand(
