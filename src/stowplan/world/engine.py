@@ -46,6 +46,7 @@ class Engine:
             history_max=1,
             create_namespaces=True,
             gates=setup.config.features,
+            pods_run_at_once=setup.lean,
         )
         self.history = History(setup.history_bytes)
         self.failures = _Failures()
@@ -69,6 +70,7 @@ class Engine:
             tie_break=setup.tie_break,
         )
         driver.machine.algorithm.explain = self._explain()
+        driver.recorder.silent = setup.lean
         return driver
 
     def _explain(self) -> Explain:
@@ -90,9 +92,10 @@ class Engine:
         twins: dict[int, object] = {}
         fork.driver = self._forked_scheduler(fork, version, twins)
         fork.controllers, fork.kubelet = _workers(fork, self.controllers.remembered())
-        twins |= fork.controllers.resume(self.controllers, version)
-        fork.kubelet.resume(self.kubelet, version)
-        twins[id(self.kubelet)] = fork.kubelet
+        if not self.setup.lean:
+            twins |= fork.controllers.resume(self.controllers, version)
+            fork.kubelet.resume(self.kubelet, version)
+            twins[id(self.kubelet)] = fork.kubelet
         fork.timers.take_over(self.timers, twins)
         if fork.driver.machine.has_work:
             # Pods that begin their attempt anew have nobody who asked for a turn.
@@ -122,8 +125,9 @@ class Engine:
 
     def start(self) -> None:
         self.driver.start()
-        self.controllers.start()
-        self.kubelet.start()
+        if not self.setup.lean:
+            self.controllers.start()
+            self.kubelet.start()
 
     def close(self) -> None:
         self.driver.close()
@@ -177,6 +181,12 @@ class Engine:
         self.driver.active = False
         self._run_due()
         self.driver.active = True
+
+    def step(self, until_s: float) -> None:
+        """Do what is due, and go on to the next planned moment, but not beyond that one."""
+        self._run_due()
+        next_s = self.timers.next_s
+        self._wait(until_s if next_s is None else min(next_s, until_s))
 
     def _run_due(self) -> int:
         actions, run_due = 0, self.timers.run_due

@@ -47,6 +47,9 @@ class Setup:
     extenders: tuple[str, ...] = ()
     """Addresses of the extenders that the configuration names."""
     strict: bool = False
+    lean: bool = False
+    """Only the scheduler works: no controllers, no kubelet (pods run from their binding on), no
+    events.  For those who bring a million pods; see `stream`."""
 
 
 def make_setup(
@@ -60,6 +63,7 @@ def make_setup(
     registry: Registry = IN_TREE,
     history_bytes: float = HISTORY_BYTES,
     strict: bool = False,
+    lean: bool = False,
     feature_gates: Mapping[str, bool] = NO_GATES,
 ) -> Setup:
     _check_choice("clock", clock, get_args(ClockName))
@@ -87,6 +91,7 @@ def make_setup(
         history_bytes,
         tuple(extender.url_prefix for extender in loaded.extenders),
         strict,
+        lean,
     )
 
 
