@@ -50,6 +50,7 @@ figure{margin:0;background:var(--card);border:1px solid var(--line);border-radiu
 padding:12px 12px 6px;break-inside:avoid}
 figcaption{font-size:13px;color:var(--soft);margin:0 0 4px 4px;overflow-wrap:anywhere}
 figcaption b{color:var(--fg)}
+.wide{max-width:780px}
 svg{width:100%;height:auto;display:block}
 svg text{fill:var(--soft);font-size:11px;font-family:inherit}
 svg .tick{text-anchor:middle}svg .side{text-anchor:middle}svg .side-tick{text-anchor:end}
@@ -57,7 +58,7 @@ svg .name{text-anchor:end;fill:var(--fg);font-size:12px}svg .value{font-size:11.
 svg .grid{stroke:var(--line);stroke-width:1}svg .zero{stroke:var(--soft);stroke-width:1}
 svg .box{fill:none;stroke:var(--line)}
 svg .line{fill:none;stroke-width:2;stroke-linejoin:round}svg .dashed{stroke-dasharray:4 4}
-svg .band{stroke:none;fill-opacity:.16}
+svg .band{stroke:none!important;fill-opacity:.16}
 svg .c0{stroke:var(--c0)}svg .c1{stroke:var(--c1)}svg .c2{stroke:var(--c2)}
 svg .c3{stroke:var(--c3)}svg .c4{stroke:var(--c4)}svg .c5{stroke:var(--c5)}
 svg .band.c0,svg .dot.c0{fill:var(--c0)}svg .band.c1,svg .dot.c1{fill:var(--c1)}
@@ -117,7 +118,7 @@ def _body(result: Result, summary: dict[str, Any]) -> Iterator[str]:
     yield _table(comparison, configs)
     keys = svg.legend([(name, n, False) for n, name in enumerate(shown)])
     yield "<h2>Utilisation over time</h2><p>Requested by pods that have a node, of what the nodes offer"
-    yield "; dashed: asked for by all pods that are there. Bands reach from the lowest seed to the "
+    yield "; dashed: asked for by all pods that are there, those without a node included. Bands reach from the lowest seed to the "
     yield f"highest.</p>{keys}<div class=row>{''.join(_utilisation(groups))}</div>"
     yield "<h2>Waiting</h2><p>From arrival to a node.</p>"
     yield f"{keys}<div class=row>{_waiting(groups)}{_pending(groups)}</div>"
@@ -162,7 +163,8 @@ def _differences(comparison: dict[str, Any], shown: Sequence[str]) -> Iterator[s
         if rows:
             title = f"{other} against {base}"
             picture = svg.intervals(rows, "difference in percent", title=title)
-            yield f"<figure><figcaption><b>{_text(title)}</b></figcaption>{picture}</figure>"
+            yield f"<figure class=wide><figcaption><b>{_text(title)}</b></figcaption>{picture}"
+            yield "</figure>"
         elif other != base:
             yield f"<figure><figcaption><b>{_text(other)}</b>: no difference</figcaption></figure>"
     yield "</div>"
@@ -177,6 +179,8 @@ def _table(comparison: dict[str, Any], configs: Sequence[str]) -> str:
     head = "".join(f"<th>{_text(name)}</th>" for name in configs)
     rows = []
     for name in names:
+        if not any(comparison["configs"][one].get(name, {}).get("mean") for one in configs):
+            continue
         cells = "".join(f"<td>{_cell(comparison['configs'][one].get(name))}</td>" for one in configs)
         rows.append(f"<tr><td>{_text(name)}</td>{cells}</tr>")
     return (f"<div class=scroll><table><thead><tr><th></th>{head}</tr></thead>"

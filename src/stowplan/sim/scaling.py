@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from math import ceil
 from typing import Any, Protocol
 
+from stowplan.objects.resources import pod_requests
 from stowplan.sim.record import POOL, NodeFacts, Record, node_facts
 from stowplan.sim.settings import Autoscaler, Pool
 from stowplan.world.nodes import named_node
@@ -187,7 +188,7 @@ def _estimate(pool: Pool, waiting: Iterable[Any]) -> int:
     totals: dict[str, int] = {}
     count = 0
     for pod in waiting:
-        requests = _requests(pod)
+        requests = pod_requests(pod, use_status=False)
         if all(amount <= offers.get(name, 0) for name, amount in requests.items() if amount):
             count += 1
             for name, amount in requests.items():
@@ -198,7 +199,3 @@ def _estimate(pool: Pool, waiting: Iterable[Any]) -> int:
     return max([1, ceil(count / max(1, offers.get("pods", count))), *filled])
 
 
-def _requests(pod: Any) -> dict[str, int]:
-    from stowplan.objects.resources import pod_requests
-
-    return pod_requests(pod, use_status=False)
