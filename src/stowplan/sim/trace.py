@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from enum import IntEnum
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,8 @@ from numpy.typing import NDArray
 from stowplan.errors import InputError
 
 Manifest = Mapping[str, Any]
+
+HOST = "kubernetes.io/hostname"
 
 NAME_DIGITS = 7
 """Of names that a trace makes up: `pod-0000001` is the pod at position 0."""
@@ -35,14 +37,21 @@ class Outcome(IntEnum):
     """Somebody deleted it: a service scaled down, a job that was no longer wanted."""
 
 
+Verb = Literal["apply", "delete"]
+
+
 @dataclass(frozen=True, slots=True)
 class Change:
     """Something other than a pod coming or a node joining: a cordon, a label, a service."""
 
     time_s: float
-    verb: Literal["apply", "delete"]
+    verb: Verb
     object: Manifest
     """The whole manifest; of a delete `apiVersion`, `kind`, name and namespace are enough."""
+
+    def __post_init__(self) -> None:
+        if self.verb not in get_args(Verb):
+            raise InputError(f"{self.verb!r} is no verb", hint="`apply` or `delete`")
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,9 +123,9 @@ class Trace:
 
     @property
     def span_s(self) -> float:
-        """The last moment at which anything is known to happen."""
-        columns = [self.pod_arrival_s, self.pod_end_s, self.pod_arrival_s + self.pod_run_s]
-        columns += [self.node_joins_s, self.node_leaves_s]
+        """The last moment at which anything is recorded to happen.  How long pods run says nothing
+        here: when they start, a scheduler decides."""
+        columns = [self.pod_arrival_s, self.pod_end_s, self.node_joins_s, self.node_leaves_s]
         columns.append(np.array([change.time_s for change in self.changes], np.float64))
         known = (column[np.isfinite(column)] for column in columns)
         return max((float(column.max()) for column in known if len(column)), default=0.0)
@@ -131,8 +140,13 @@ class Trace:
         return _named(self.pod_templates[self.pod_template[index]], self.pod_name(index))
 
     def node(self, index: int) -> dict[str, Any]:
-        """The manifest of a node, as it joins.  Its parts are shared with its template."""
-        return _named(self.node_templates[self.node_template[index]], self.node_names[index])
+        """The manifest of a node, as it joins, with the label that every kubelet gives its node.
+        Its other parts are shared with its template."""
+        name = self.node_names[index]
+        node = _named(self.node_templates[self.node_template[index]], name)
+        metadata = node["metadata"]
+        metadata["labels"] = {HOST: name, **(metadata.get("labels") or {})}
+        return node
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Trace):
@@ -160,7 +174,7 @@ def namespace_of(template: Manifest) -> str:
     >>> namespace_of({"metadata": {"namespace": "batch"}}), namespace_of({})
     ('batch', 'default')
     """
-    return str(template.get("metadata", {}).get("namespace") or "default")
+    return str((template.get("metadata") or {}).get("namespace") or "default")
 
 
 def _column(name: str, values: Any, dtype: type[np.generic]) -> NDArray[Any]:
@@ -177,7 +191,7 @@ def _column(name: str, values: Any, dtype: type[np.generic]) -> NDArray[Any]:
 
 
 def _named(template: Manifest, name: str) -> dict[str, Any]:
-    return {**template, "metadata": {**template.get("metadata", {}), "name": name}}
+    return {**template, "metadata": {**(template.get("metadata") or {}), "name": name}}
 
 
 def _check_lengths(trace: Trace) -> None:
