@@ -19,6 +19,7 @@ _HOMES = {
     "Remark": "stowplan.world.remarks",
     "Table": "stowplan.world.table",
     "dry_run": "stowplan.world.dry_run",
+    "simulate": "stowplan.sim.simulate",
 }
 """Where each exported name is defined."""
 
@@ -35,6 +36,7 @@ __all__ = [
     "dry_run",
     "errors",
     "plugin",
+    "simulate",
 ]
 
 

@@ -18,9 +18,7 @@ RUNNING = ("PodReadyToStartContainers", "Initialized", "ContainersReady", "Ready
 
 
 def running_status(pod: Pod, now: str, detailed: bool) -> Data:
-    conditions = [
-        {"type": type_, "status": "True", "lastTransitionTime": now} for type_ in RUNNING
-    ]
+    conditions = [{"type": type_, "status": "True", "lastTransitionTime": now} for type_ in RUNNING]
     status: Data = {"phase": "Running", "startTime": now, "conditions": conditions}
     if detailed:
         running = {"running": {"startedAt": now}}

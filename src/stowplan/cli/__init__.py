@@ -33,6 +33,9 @@ COMMANDS = {
     "what-if": LazyCommand(
         "stowplan.cli.what_if", "what_if", "Show who moves, waits or fits after a change."
     ),
+    "simulate": LazyCommand(
+        "stowplan.cli.simulate", "simulate", "Run months of a trace, and report what comes of it."
+    ),
     "bench": LazyCommand("stowplan.cli.bench", "bench", "Measure pods per second."),
     "plugins": LazyCommand("stowplan.cli.plugins", "plugins", "List the scheduling plugins."),
     "completion": LazyCommand(

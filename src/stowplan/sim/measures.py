@@ -1,9 +1,9 @@
 """What a run came to, worked out from its record: series over time, results per pod, a summary.
 
 All for whole columns at once, at samples that are evenly spread over the run: how much was asked
-for, offered, taken and stranded, how fragmented the rest was, who waited and why.  Amounts are whole
-numbers (cpu in thousandths, memory in bytes) and sums are rounded, so that equal runs give equal
-bytes on every machine.
+for, offered, taken and stranded, how fragmented the rest was, who waited and why.  Amounts are
+whole numbers (cpu in thousandths, memory in bytes) and sums are rounded, so that equal runs give
+equal bytes on every machine.
 """
 
 from __future__ import annotations
@@ -149,7 +149,8 @@ def _is_eviction(record: Record, who: Column, end_s: Column) -> Column:
     left = np.array(record.left_s, np.float64)[who]
     ended = np.array(record.state, np.int8)[who] == State.ENDED
     is_last = ended & (left == end_s)
-    return evicted & np.isfinite(end_s) & ~is_last
+    is_one: Column = evicted & np.isfinite(end_s) & ~is_last
+    return is_one
 
 
 def _causes(pending: Sequence[Mapping[str, int]], count: int) -> Columns:
@@ -158,7 +159,9 @@ def _causes(pending: Sequence[Mapping[str, int]], count: int) -> Columns:
     for name in names:
         values = np.array([one.get(name, 0) for one in pending], np.int64)
         if values.any():
-            columns[f"pending.{name}"] = np.concatenate([values, np.zeros(count - len(values), int)])
+            columns[f"pending.{name}"] = np.concatenate(
+                [values, np.zeros(count - len(values), int)]
+            )
     return columns
 
 
@@ -169,7 +172,7 @@ Size = tuple[dict[str, int], int]
 def _common_sizes(
     requests: Sequence[Mapping[str, int]], workload: Workload, resources: Sequence[str]
 ) -> list[Size]:
-    counts = np.bincount(workload.template, minlength=len(requests)) if requests else []
+    counts: Column = np.bincount(workload.template, minlength=len(requests))[: len(requests)]
     sizes: dict[tuple[int, ...], int] = {}
     for one, count in zip(requests, counts, strict=True):
         size = tuple(one.get(name, 0) for name in resources)
@@ -262,14 +265,16 @@ class _NodesOverTime:
                     unusable[name] += count * np.where(fits, 0.0, free[name]).sum(axis=1)
                     weights[name] += count
         for name, left in free.items():
-            series[f"{name}.stranded"] = self._spread(np.where(stranded[name], left, 0.0).sum(axis=1))
+            series[f"{name}.stranded"] = self._spread(
+                np.where(stranded[name], left, 0.0).sum(axis=1)
+            )
             total = left.sum(axis=1) * max(1, weights[name])
             share = np.divide(unusable[name], total, out=np.zeros_like(total), where=total > 0)
             series[f"{name}.fragmentation"] = self._spread(share)
 
 
 def _percent(used: Column, offers: Column, alive: Column) -> NDArray[np.uint8]:
-    share = np.divide(used * 100.0, offers, out=np.zeros_like(used), where=offers > 0)
+    share = np.divide(used * 100.0, offers, out=np.zeros(used.shape), where=offers > 0)
     percent = np.clip(np.round(share), 0, 200).astype(np.uint8)
     percent[~alive] = 255
     return percent

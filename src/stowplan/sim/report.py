@@ -1,8 +1,8 @@
-"""The report of a simulation: one HTML file with everything in it, and nothing loaded from anywhere.
+"""The report of a simulation: one HTML file with everything in it, which loads nothing.
 
 First what matters (a table, and how configurations differ), then pictures: utilisation, waiting,
-pending pods, a heat map of nodes.  Names are the users' text and nothing else.  Light or dark as the
-reader's system is, light on paper.
+pending pods, a heat map of nodes.  Names are the users' text and nothing else.  Light or dark as
+the reader's system is, light on paper.
 """
 
 from __future__ import annotations
@@ -74,9 +74,9 @@ table{border-collapse:collapse;font-variant-numeric:tabular-nums;font-size:13.5p
 th,td{padding:5px 14px 5px 0;border-bottom:1px solid var(--line);text-align:right}
 th:first-child,td:first-child{text-align:left}
 thead th{color:var(--soft);font-weight:600;font-size:12.5px;overflow-wrap:anywhere}
-.better{color:var(--c2)}.margin{color:var(--soft);font-size:12px}
-@media print{:root{--bg:#fff;--fg:#000;--soft:#444;--line:#ccc;--card:#fff;--c0:#0b66b0;--c1:#c8500b;
---c2:#0f8a63;--c3:#a8478a;--c4:#a37200;--c5:#3f8fc4}body{padding:0;max-width:none;font-size:11px}
+.margin{color:var(--soft);font-size:12px}
+@media print{:root{--bg:#fff;--fg:#000;--soft:#444;--line:#ccc;--card:#fff;--c0:#0b66b0;
+--c1:#c8500b;--c2:#0f8a63;--c3:#a8478a;--c4:#a37200;--c5:#3f8fc4}body{padding:0;max-width:none;font-size:11px}
 h2{break-after:avoid}.row{grid-template-columns:1fr 1fr}table{font-size:10px}
 *{-webkit-print-color-adjust:exact;print-color-adjust:exact}}
 """
@@ -117,14 +117,15 @@ def _body(result: Result, summary: dict[str, Any]) -> Iterator[str]:
     yield "<h2>Figures</h2>"
     yield _table(comparison, configs)
     keys = svg.legend([(name, n, False) for n, name in enumerate(shown)])
-    yield "<h2>Utilisation over time</h2><p>Requested by pods that have a node, of what the nodes offer"
-    yield "; dashed: asked for by all pods that are there, those without a node included. Bands reach from the lowest seed to the "
-    yield f"highest.</p>{keys}<div class=row>{''.join(_utilisation(groups))}</div>"
+    yield "<h2>Utilisation over time</h2><p>Requested by pods that have a node, of what the nodes "
+    yield "offer; dashed: asked for by all pods that are there. Bands: from the lowest seed to the "
+    yield f"highest.</p>{keys}"
+    yield f"<div class=row>{''.join(_utilisation(groups))}</div>"
     yield "<h2>Waiting</h2><p>From arrival to a node.</p>"
     yield f"{keys}<div class=row>{_waiting(groups)}{_pending(groups)}</div>"
     yield from _causes(groups)
-    yield "<h2>Nodes over time</h2><p>Each row is a node, or some neighbours among many; fuller nodes"
-    yield " are above. Percent requested: 0 <span class=key></span> 100, grey while it is away.</p>"
+    yield "<h2>Nodes over time</h2><p>Each row is a node, or some neighbours among many; fuller "
+    yield "nodes are above. Percent requested: 0 <span class=key></span> 100; grey: away.</p>"
     yield f"<div class=row>{''.join(_heat(groups))}</div>"
     yield from _groups(groups)
 
@@ -135,7 +136,10 @@ def _facts(result: Result, first: dict[str, Any]) -> str:
         (show_span(first["seconds"]), "of virtual time"),
         (f"{first['pods']['arrived']:,}", "pods arrived"),
         (f"{first['nodes']['most']:,}", "nodes"),
-        (str(len(result.configs)), "configurations" if len(result.configs) > 1 else "configuration"),
+        (
+            str(len(result.configs)),
+            "configurations" if len(result.configs) > 1 else "configuration",
+        ),
         (str(seeds), "seeds" if seeds > 1 else "seed"),
         (f"{sum(run.summary['decisions'] for run in result.runs):,}", "decisions"),
     ]
@@ -181,7 +185,9 @@ def _table(comparison: dict[str, Any], configs: Sequence[str]) -> str:
     for name in names:
         if not any(comparison["configs"][one].get(name, {}).get("mean") for one in configs):
             continue
-        cells = "".join(f"<td>{_cell(comparison['configs'][one].get(name))}</td>" for one in configs)
+        cells = "".join(
+            f"<td>{_cell(comparison['configs'][one].get(name))}</td>" for one in configs
+        )
         rows.append(f"<tr><td>{_text(name)}</td>{cells}</tr>")
     return (f"<div class=scroll><table><thead><tr><th></th>{head}</tr></thead>"
             f"<tbody>{''.join(rows)}</tbody></table></div>")  # fmt: skip
@@ -269,8 +275,9 @@ def _pending(groups: Sequence[Sequence[Run]]) -> str:
         values = np.array([run.series["pods.pending"] for run in runs], np.float64)
         most = max(most, float(values.max(initial=0)))
         x = (runs[0].series["time_s"] / unit).tolist()
-        lines.append(svg.Line(runs[0].config, x, values.mean(axis=0).tolist(), color, False,
-                              values.min(axis=0).tolist(), values.max(axis=0).tolist()))  # fmt: skip
+        low, high = values.min(axis=0).tolist(), values.max(axis=0).tolist()
+        mean = values.mean(axis=0).tolist()
+        lines.append(svg.Line(runs[0].config, x, mean, color, low=low, high=high))
     picture = svg.chart(lines, across, svg.axis("pods", 0.0, most), title="pending pods over time")
     return f"<figure><figcaption><b>Pending pods</b></figcaption>{picture}</figure>"
 
@@ -285,10 +292,10 @@ def _causes(groups: Sequence[Sequence[Run]]) -> Iterator[str]:
     yield "and which plugins turned them down.</p>"
     yield f"<div class=scroll><table><thead><tr><th></th>{head}</tr></thead><tbody>"
     for name in names:
-        cells = "".join(
-            f"<td>{svg.number(sum(r.summary['pending'].get(name, 0) for r in runs) / len(runs))}</td>"
-            for runs in groups
-        )
+        means = [
+            sum(run.summary["pending"].get(name, 0) for run in runs) / len(runs) for runs in groups
+        ]
+        cells = "".join(f"<td>{svg.number(mean)}</td>" for mean in means)
         yield f"<tr><td>{_text(name)}</td>{cells}</tr>"
     yield "</tbody></table></div>"
 
@@ -322,7 +329,9 @@ def heat_grid(percent: NDArray[np.uint8]) -> NDArray[np.uint8]:
         if count > most:
             places = (np.arange(most) * count) // most
             away = np.add.reduceat((grid == 255).astype(np.int64), places, axis=side)
-            sums = np.add.reduceat(np.where(grid == 255, 0, grid).astype(np.int64), places, axis=side)
+            sums = np.add.reduceat(
+                np.where(grid == 255, 0, grid).astype(np.int64), places, axis=side
+            )
             sizes = np.diff(np.append(places, count))
             shape = (-1, 1) if side == 0 else (1, -1)
             there = sizes.reshape(shape) - away

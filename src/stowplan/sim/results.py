@@ -79,9 +79,7 @@ class Result:
         """Plain data: every run's summary, and A against B paired by seed."""
         return {
             "wanted": self.wanted,
-            "runs": [
-                {"config": run.config, "seed": run.seed, **run.summary} for run in self.runs
-            ],
+            "runs": [{"config": run.config, "seed": run.seed, **run.summary} for run in self.runs],
             "comparison": compare_configs([(r.config, r.seed, r.summary) for r in self.runs]),
         }
 
@@ -94,9 +92,7 @@ class Result:
             write_run(run, home)
         _write_text(home / "summary.json", to_json(self.summary()))
         _write_text(home / "report.html", report_html(self))
-        timing = [
-            {"config": run.config, "seed": run.seed, **run.timing} for run in self.runs
-        ]
+        timing = [{"config": run.config, "seed": run.seed, **run.timing} for run in self.runs]
         _write_text(home / "timing.json", to_json({"runs": timing}))
 
 

@@ -1,7 +1,7 @@
 """One run: a trace through the whole scheduler, under the virtual clock.
 
-What is known beforehand (arrivals, recorded ends, nodes that join, leave and fail, changes, samples)
-is one list of moments; the cluster runs from each to the next (`world.stream`), and what happens to
+What is known beforehand (arrivals, recorded ends, nodes that join, leave and fail, changes) is one
+list of moments; the cluster runs from each to the next (`world.stream`), and what happens to
 pods is written down in columns (`record`).  Nothing here looks at nodes or pods to decide anything:
 that is the scheduler's business.
 """

@@ -197,5 +197,3 @@ def _estimate(pool: Pool, waiting: Iterable[Any]) -> int:
         return 0
     filled = [ceil(total / offers[name]) for name, total in totals.items() if offers.get(name)]
     return max([1, ceil(count / max(1, offers.get("pods", count))), *filled])
-
-

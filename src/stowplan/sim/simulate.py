@@ -104,10 +104,9 @@ def run_tasks(
         _refuse_others(home, tasks)
     left = [(number, task) for number, task in enumerate(tasks) if number not in done]
     progress.begin(len(tasks), len(done))
-    for number, run in carry_out(
+    done |= carry_out(
         inputs, left, workers=workers, home=home, scheduler=scheduler, progress=progress
-    ):
-        done[number] = run
+    )
     return Result(tuple(done[number] for number in sorted(done)), len(tasks))
 
 

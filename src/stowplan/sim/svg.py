@@ -7,18 +7,24 @@ data gives the same text.
 from __future__ import annotations
 
 import base64
+import html
 import struct
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from html import escape
 from math import floor, log10
 
 import numpy as np
 from numpy.typing import NDArray
 
+from stowplan.printable import printable
+
 WIDTH, HEIGHT = 560, 250
 LEFT, RIGHT, TOP, BOTTOM = 58, 12, 12, 34
+
+
+def escape(text: str) -> str:
+    return html.escape(printable(text))
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,8 +66,9 @@ def make_workload(trace: Trace, settings: Settings) -> Workload:
     order = np.argsort(arrival_s, kind="stable")
     kept = order[arrival_s[order] <= settings.until_s]
     template = trace.pod_template[source]
-    columns = (source, copy, template, arrival_s, run_s, end_s)
-    return Workload(*(column[kept] for column in columns))
+    return Workload(
+        source[kept], copy[kept], template[kept], arrival_s[kept], run_s[kept], end_s[kept]
+    )
 
 
 def _drawn(count: int, settings: Settings) -> tuple[Indices, Indices]:

@@ -9,7 +9,7 @@ runs everywhere; a `lean` setup leaves out everybody else.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Protocol, Self
 
@@ -55,7 +55,7 @@ class Stream:
     def __init__(self, setup: Setup, listener: Listener) -> None:
         self._engine = Engine(setup)
         self._engine.start()
-        self.cluster = Cluster._of(self._engine)
+        self.cluster = Cluster.of_engine(self._engine)
         """The same cluster as everybody knows it: to ask, to apply other objects, to fork."""
         self._listener = listener
         self._ends: list[tuple[float, int, str]] = []
@@ -65,7 +65,7 @@ class Stream:
         self._is_ours = False
         """A delete of ours is being carried out."""
         self._classes: set[str] = set()
-        self._engine.driver.machine.log.observe(_Ear(self))
+        self._engine.driver.machine.log.observe(_Ear(listener, self._plan_end))
         store = self._engine.store
         handlers = WatchHandlers(self._seen, lambda error: None)
         store.watch(POD, ListOptions(), store.resource_version, handlers)
@@ -228,12 +228,11 @@ class Stream:
 class _Ear(AttemptObserver):
     """Passes on what the machine tells."""
 
-    def __init__(self, stream: Stream) -> None:
-        self._stream = stream
-        self._listener = stream._listener
+    def __init__(self, listener: Listener, plan_end: Callable[[str, float], None]) -> None:
+        self._listener, self._plan_end = listener, plan_end
 
     def bound(self, attempts: Sequence[Bound], now_s: float) -> None:
-        tell, plan = self._listener.bound, self._stream._plan_end
+        tell, plan = self._listener.bound, self._plan_end
         for attempt in attempts:
             key = attempt.queued.info.key
             run_s = tell(key, attempt.decision.node, now_s)
