@@ -216,3 +216,15 @@ def test_whom_it_is_plain_to_spare_would_be_spared_anyway(data: st.DataObject) -
             return sorted(world.add(group, *members("g", count)).run().evicted())
 
     assert evicted(True) == evicted(False)
+
+
+def test_a_constraint_is_named_before_the_gate() -> None:
+    """Both keep members from evicting; kube-scheduler looks at the constraint first."""
+    gates = f"{PREEMPTION},TopologyAwareWorkloadScheduling=true"
+    racked = node("a", cpu=1, labels={"rack": "r"})
+    world = GroupWorld(racked, pod("low", node="a", cpu=1), gates=gates)
+
+    world.add(pod_group("g", min_count=1, priority=9, topology="rack"), *members("g", 1)).run()
+
+    limitation = "not eligible due to placement-based pod group scheduling limitation"
+    assert world.message("g-0") == f"Unschedulable: {REFUSED}{limitation}"

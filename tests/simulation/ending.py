@@ -9,13 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from stowplan.objects.base import KubeObject
 from stowplan.objects.coordination import Event
 from stowplan.objects.kinds import EVENT
-from stowplan.runtime.driver import WATCHED
+from stowplan.objects.pod import Pod
+from stowplan.objects.pod_groups import group_key
+from stowplan.runtime.driver import watched
 from stowplan.state.pod_info import PodInfo
 from tests.simulation import allocations
 from tests.simulation.invariants import Broken
-from tests.simulation.oracle import FreshScheduler
+from tests.simulation.oracle import FreshScheduler, groups_that_fit
+from tests.simulation.plugins import SLOW
 from tests.simulation.process import Process
 
 if TYPE_CHECKING:
@@ -63,7 +67,7 @@ def _problems(world: World) -> Iterable[str]:
 
 def _views(world: World, process: Process) -> Iterable[str]:
     """Every informer shows what the server has."""
-    for kind, options in WATCHED:
+    for kind, options in watched(world.groups.version):
         items = [thing for thing, _ in world.store.select(kind, options)[0]]
         there = {(t.key, t.uid): t.metadata.resource_version for t in items}
         shown = process.driver.informers[kind].list()
@@ -94,9 +98,14 @@ def _schedulable(world: World, process: Process) -> Iterable[str]:
         for pod in world.pods()
         if not pod.spec.node_name and not pod.spec.scheduling_gates and process.machine.is_ours(pod)
     ]
+    if any(group_key(pod) for pod in pending) and world.weather.groups:
+        yield from _schedulable_groups(world, process)
+        pending = [pod for pod in pending if not group_key(pod)]
     if not pending:
         return
-    fresh = FreshScheduler(thing for kind, _ in WATCHED for thing in world.every(kind))
+    fresh = FreshScheduler(
+        thing for kind, _ in watched(world.groups.version) for thing in world.every(kind)
+    )
     for pod in pending:
         node = fresh.decide(PodInfo(pod)).node
         if node:
@@ -105,6 +114,36 @@ def _schedulable(world: World, process: Process) -> Iterable[str]:
             rejectors = sorted(queued.rejectors) if queued is not None else []
             yield f"{pod.key} fits {node} but is {place}, turned down by {rejectors}"
             return  # It is counted on its node now: later answers would be about another cluster.
+
+
+def _objects(world: World) -> list[KubeObject]:
+    return [thing for kind, _ in watched(world.groups.version) for thing in world.every(kind)]
+
+
+def _schedulable_groups(world: World, process: Process) -> Iterable[str]:
+    """Groups that wait although there is a place for them.
+
+    Members are placed one after the other, for good: whether all find a place may be a matter of
+    order and chance, unless they are alike and need nothing but room.  Nor those of which members
+    wait at Permit: a group whose last one does is not scheduled.
+    """
+    for key in groups_that_fit(_objects(world), world.weather):
+        members = [pod for pod in world.pods() if group_key(pod) == key]
+        queue = process.machine.queue
+        waiting = [pod for pod in members if not pod.spec.node_name]
+        if any(SLOW in (pod.metadata.labels or {}) for pod in members):
+            continue
+        if not _are_alike_and_plain(waiting):
+            continue
+        places = {pod.name: queue.place_of(pod.uid) for pod in waiting}
+        yield f"{key} fits, but its members are {places}"
+
+
+def _are_alike_and_plain(pods: list[Pod]) -> bool:
+    first = pods[0].spec
+    linked = first.affinity or first.topology_spread_constraints
+    plain = not (linked or first.resource_claims or first.volumes)
+    return plain and all(pod.spec == first for pod in pods)
 
 
 def _lost_events(world: World) -> Iterable[str]:

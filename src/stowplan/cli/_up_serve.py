@@ -26,7 +26,7 @@ from stowplan.cli._output import count_of, note, say
 from stowplan.cli._up_changes import tell_changes
 from stowplan.cli._up_kubeconfig import check_replaceable, kubeconfig, write_kubeconfig
 from stowplan.cli._up_tls import key_pair, server_context
-from stowplan.clock import RealClock
+from stowplan.clock import LoopTimers, RealClock
 from stowplan.cluster.port import ListOptions
 from stowplan.config import DEFAULT_GATES, FeatureGates, load_config
 from stowplan.core.attempts import AttemptLog
@@ -96,7 +96,7 @@ async def serve(settings: Settings) -> None:
             grouped.store,
             Parts(scheduling, controllers=settings.workers, kubelet=settings.workers),
             clock=clock,
-            call_later=loop.call_later,
+            timers=LoopTimers(clock, loop.call_later),
             random=Random(seed),
             port=grouped,
         )

@@ -122,7 +122,7 @@ class SchedulingQueue:
         self._backoff = BackoffQueue(
             sort_key, initial_backoff_s, max_backoff_s, windows=pop_from_backoff
         )
-        self._unschedulable = UnschedulablePods()
+        self._unschedulable = UnschedulablePods(self._hints.names_of)
         self._entries = (
             self._active.entries,
             self._unschedulable.entries,
@@ -446,16 +446,31 @@ class SchedulingQueue:
         if not self._hints.interested(event):
             return
         concerned: list[_Concerned] = []
-        for key, group in self._unschedulable.groups.items():
+        for key in self._unschedulable.groups:
             heard = self._hints.heard(key, event)
             if heard is not None:
-                pods = list(group.values())
+                pods = self._concerned(key, heard, event, old, new)
                 if pre_check is not None:
                     pods = [queued for queued in pods if pre_check(queued.info)]
                 concerned.append((key, heard, pods))
         if concerned:
             self._move(concerned, event, old, new)
         self._in_flight.log(event, old, new)
+
+    def _concerned(
+        self, key: GroupKey, heard: Matched, event: ClusterEvent, old: Any, new: Any
+    ) -> list[QueuedPod]:
+        """Of the pods of a description, those that the hints are not known to skip."""
+        group = self._unschedulable.groups[key]
+        hint = heard.by_name
+        concerned = None if hint is None else hint.concerned
+        if hint is None or concerned is None:
+            return list(group.values())
+        if hint.plugin != key.gating_plugin and concerned.concerns_all(old, new):
+            return list(group.values())
+        pods = self._unschedulable.named(key, concerned.of_change(old, new))
+        self._hints.skipped(heard, event, len(group) - len(pods))
+        return pods
 
     def move_one(self, pod: PodInfo, event: ClusterEvent, old: Any, new: Any) -> None:
         """`move_all` with a `pre_check` that only this pod passes, without asking the others."""

@@ -80,6 +80,7 @@ def simulate(
     )
     inputs = Inputs(_trace(trace), _nodes(nodes), tuple(plugins))
     tasks = _tasks(inputs, common, _configs(config), _seeds(seeds))
+    _check_configs(tasks, inputs)
     return run_tasks(
         inputs, tasks, folder=folder, workers=workers, scheduler=scheduler, progress=progress
     )
@@ -194,19 +195,15 @@ def _config_data(config: Any) -> Any:
     return config
 
 
-def check_configs(tasks: Iterable[Task], inputs: Inputs) -> None:
+def _check_configs(tasks: Iterable[Task], inputs: Inputs) -> None:
     """Say what is wrong before anything is run."""
     seen: set[str] = set()
     for task in tasks:
         settings = task.settings
         if settings.config_name not in seen:
             seen.add(settings.config_name)
-            make_setup(
-                settings.config,
-                seed=0,
-                plugins=inputs.plugins,
-                registry=inputs.registry(settings.plugin_paths),
-            )
+            registry = inputs.registry(settings.plugin_paths)
+            make_setup(settings.config, {"plugins": inputs.plugins}, registry=registry)
 
 
 def _autoscaler(given: Mapping[str, Any] | str | None) -> Autoscaler | None:

@@ -93,10 +93,8 @@ def do_task(inputs: Inputs, task: Task, told: Any = None) -> Run:
     started_s = time.process_time()
     setup = make_setup(
         settings.config,
-        seed=settings.seed,
-        plugins=inputs.plugins,
+        {"seed": settings.seed, "plugins": inputs.plugins, "detail": False},
         registry=inputs.registry(settings.plugin_paths),
-        detail=False,
         lean=True,
     )
     with garbage_stays():

@@ -15,6 +15,8 @@ from msgspec import Struct
 from stowplan.core.attempts import AttemptObserver, Failed
 from stowplan.core.decision import Decision
 from stowplan.core.explanation import Explanation
+from stowplan.errors import PluginError
+from stowplan.framework.errors import describe
 from stowplan.queue import QueuedPod
 
 PODS_MAX = 100_000
@@ -57,6 +59,8 @@ class History(AttemptObserver):
         """Decisions made so far, those forgotten included."""
         self.traces: dict[str, None] = {}
         """What plugins raised, as tracebacks; some of the first, each once."""
+        self.failure: PluginError | None = None
+        """The first plugin that failed."""
 
     def of(self, key: str) -> tuple[Entry, ...]:
         """The decisions on a pod that are still known, the latest last."""
@@ -83,6 +87,9 @@ class History(AttemptObserver):
         return fork
 
     def plugin_error(self, plugin: str, point: str, cause: Exception) -> None:
+        if self.failure is None:
+            self.failure = PluginError(f"{plugin} failed in {point}: {describe(cause)}")
+            self.failure.__cause__ = cause
         if len(self.traces) < TRACES_MAX:
             self.traces.setdefault("".join(traceback.format_exception(cause)))
 

@@ -53,7 +53,7 @@ class Listener(Protocol):
 
 class Stream:
     def __init__(self, setup: Setup, listener: Listener) -> None:
-        self._engine = Engine(setup)
+        self._engine = Engine.new(setup)
         self._engine.start()
         self.cluster = Cluster.of_engine(self._engine)
         """The same cluster as everybody knows it: to ask, to apply other objects, to fork."""
