@@ -20,6 +20,7 @@ _HOMES = {
     "Table": "stowplan.world.table",
     "dry_run": "stowplan.world.dry_run",
     "simulate": "stowplan.sim.simulate",
+    "read_trace": "stowplan.sim.files",
 }
 """Where each exported name is defined."""
 
@@ -36,6 +37,7 @@ __all__ = [
     "dry_run",
     "errors",
     "plugin",
+    "read_trace",
     "simulate",
 ]
 

@@ -1,5 +1,6 @@
 from stowplan import errors, plugin
 from stowplan._version import __version__
+from stowplan.sim.files import read_trace
 from stowplan.sim.simulate import simulate
 from stowplan.world.cluster import Cluster
 from stowplan.world.decision import Decision
@@ -20,5 +21,6 @@ __all__ = [
     "dry_run",
     "errors",
     "plugin",
+    "read_trace",
     "simulate",
 ]

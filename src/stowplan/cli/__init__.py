@@ -36,6 +36,9 @@ COMMANDS = {
     "simulate": LazyCommand(
         "stowplan.cli.simulate", "simulate", "Run months of a trace, and report what comes of it."
     ),
+    "trace": LazyCommand(
+        "stowplan.cli.trace", "trace", "Convert, inspect, cut, scale and make up traces."
+    ),
     "bench": LazyCommand("stowplan.cli.bench", "bench", "Measure pods per second."),
     "plugins": LazyCommand("stowplan.cli.plugins", "plugins", "List the scheduling plugins."),
     "completion": LazyCommand(

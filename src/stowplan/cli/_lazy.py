@@ -63,7 +63,9 @@ class LazyGroup(click.Group):
             near = get_close_matches(args[0], self._lazy, n=1)
             raise InputError(
                 f"no command {args[0]!r}",
-                hint=f"did you mean {near[0]!r}?" if near else "`stowplan --help` lists them",
+                hint=f"did you mean {near[0]!r}?"
+                if near
+                else f"`{ctx.command_path} --help` lists them",
             )
         return super().resolve_command(ctx, args)
 
@@ -123,7 +125,10 @@ class LazyGroup(click.Group):
 
     def _verbose_option(self) -> click.Option:
         def remember(ctx: click.Context, option: click.Parameter, value: bool) -> None:
-            self.verbose = self.verbose or value
+            # Errors end in the outermost group, whichever command they come from.
+            group = ctx.find_root().command
+            if isinstance(group, LazyGroup):
+                group.verbose = group.verbose or value
 
         return click.Option(
             ["--verbose"],

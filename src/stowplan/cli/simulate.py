@@ -14,12 +14,12 @@ from stowplan.errors import InputError
 
 EXAMPLES = """\b
 Examples:
-  stowplan simulate trace.parquet -o results
-  stowplan simulate trace.parquet -o results --config a.yaml --config b.yaml --seeds 10
-  stowplan simulate trace.parquet -o results --config packed=most.yaml --until 30d
-  stowplan simulate trace.parquet -o results --arrivals shuffle --inflate 1.3 --ends service
-  stowplan simulate trace.parquet -o results --autoscaler pools.yaml --failures mean=30d,repair=4h
-  stowplan simulate trace.parquet -o new --compare results
+  stowplan simulate openb -o results
+  stowplan simulate openb -o results --config a.yaml --config b.yaml --seeds 10
+  stowplan simulate openb -o results --config packed=most.yaml --until 30d
+  stowplan simulate openb -o results --arrivals shuffle --inflate 1.3 --ends service
+  stowplan simulate openb -o results --autoscaler pools.yaml --failures mean=30d,repair=4h
+  stowplan simulate openb -o new --compare results
 """
 
 
