@@ -39,6 +39,9 @@ COMMANDS = {
     "compare": LazyCommand(
         "stowplan.cli.compare", "compare", "Compare two configurations or seeds; a gate for CI."
     ),
+    "simulate": LazyCommand(
+        "stowplan.cli.simulate", "simulate", "Run months of a trace, and report what comes of it."
+    ),
     "trace": LazyCommand(
         "stowplan.cli.trace", "trace", "Convert, inspect, cut, scale and make up traces."
     ),

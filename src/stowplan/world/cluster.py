@@ -74,9 +74,10 @@ class Cluster:
         """What a live cluster did not let us read; see `from_kubeconfig`."""
 
     @classmethod
-    def _of(
+    def of_engine(
         cls, engine: Engine, missing: tuple[str, ...] = (), sources: Sources | None = None
     ) -> Self:
+        """For who has put everything together already."""
         cluster = cls.__new__(cls)
         vars(cluster).update(_parts=engine, missing=missing, _sources=dict(sources or {}))
         return cluster
@@ -135,14 +136,14 @@ class Cluster:
     def of_live(cls, setup: Setup, kubeconfig: str = "", context: str | None = None) -> Self:
         """As `from_kubeconfig`, for who has set up everything already."""
         objects, missing = read_cluster(kubeconfig, context)
-        return cls._of(filled(setup, objects), missing)
+        return cls.of_engine(filled(setup, objects), missing)
 
     @classmethod
     def of_manifests(cls, setup: Setup, manifests: Iterable[Manifest]) -> Self:
         """As `from_dump`, for who has read and set up everything already."""
         with garbage_stays():
             manifests = list(manifests)
-            return cls._of(engine_of(setup, manifests), sources=sources_of(manifests))
+            return cls.of_engine(engine_of(setup, manifests), sources=sources_of(manifests))
 
     @classmethod
     def attached(cls, running: EmbeddedCluster, **options: Unpack[Options]) -> Self:
@@ -154,7 +155,7 @@ class Cluster:
         """
         scheduling = running.parts.scheduling or Scheduling()
         setup = make_setup(scheduling.config, options, registry=scheduling.registry)
-        return cls._of(Engine.attached(running, setup))
+        return cls.of_engine(Engine.attached(running, setup))
 
     # -- building ---------------------------------------------------------------------------
 
@@ -473,7 +474,7 @@ class Cluster:
         Neither notices the other.  Pods that wait at Permit, or for what PreBind does, begin their
         attempt anew in the fork, as they would after a restart of the scheduler.
         """
-        return self._of(self._engine.fork(), self.missing, self._sources)
+        return self.of_engine(self._engine.fork(), self.missing, self._sources)
 
     def what_if(self, **changes: Any) -> Any:
         """What would become of everybody after these changes: `stowplan.answers.what_if`."""
