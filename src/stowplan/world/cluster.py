@@ -14,12 +14,11 @@ from importlib import import_module
 from types import TracebackType
 from typing import Any, Self, cast
 
-from stowplan.apiserver.http.subresources import evict
 from stowplan.apiserver.store import view
 from stowplan.cluster.port import ListOptions
 from stowplan.core.algorithm import TieBreak
 from stowplan.core.decision import Decision as CoreDecision
-from stowplan.errors import ApiError, InputError, TooManyRequests
+from stowplan.errors import ApiError, InputError
 from stowplan.objects.api import Create, Delete, Patch
 from stowplan.objects.base import KubeObject
 from stowplan.objects.coordination import Event
@@ -31,9 +30,11 @@ from stowplan.world import listing, nodes
 from stowplan.world.applying import apply_all, kind_named
 from stowplan.world.decision import Decision
 from stowplan.world.diff import Diff, compare
+from stowplan.world.draining import evict_all, moved_by_drain
 from stowplan.world.dump import engine_of, filled
 from stowplan.world.engine import Engine
 from stowplan.world.garbage import garbage_stays
+from stowplan.world.lanes import Waiting, lanes_of, wakes_of
 from stowplan.world.listing import Listing
 from stowplan.world.live import read_cluster
 from stowplan.world.nodes import Taint
@@ -45,9 +46,10 @@ from stowplan.world.replacing import Sources, put_all, sources_of
 from stowplan.world.screening import Screen
 from stowplan.world.setup import NO_GATES, ClockName, Config, Setup, make_setup
 from stowplan.world.table import Table
+from stowplan.world.weights import reweighed, weights_of
 
 _ENDED = frozenset({"Succeeded", "Failed"})
-_MIRROR = "kubernetes.io/config.mirror"
+DEFAULT_PROFILE = "default-scheduler"
 
 
 class Cluster:
@@ -287,6 +289,12 @@ class Cluster:
         for pod in self.queue():
             self.retry(pod.key)
 
+    def reweigh(self, weights: Mapping[str, int], profile: str = DEFAULT_PROFILE) -> None:
+        """Let plugins count for more or less from here on; 0 leaves one's scores out."""
+        machine = self._engine.driver.machine
+        known = weights_of(machine).get(profile, {})
+        self.reconfigure(reweighed(machine.config, known, profile, weights))
+
     def _forget_sources(self, manifests: Iterable[Manifest]) -> None:
         for kind, key in sources_of(manifests):
             self._sources.pop((kind, key), None)
@@ -318,41 +326,7 @@ class Cluster:
         why not.
         """
         self.cordon(node)
-        store = self._engine.store
-        while True:
-            blocked: dict[str, str] = {}
-            evicted = False
-            for pod in self._on(node):
-                try:
-                    evict(
-                        store,
-                        pod.namespace,
-                        pod.name,
-                        {"metadata": {"name": pod.name}},
-                        dry_run=False,
-                    )
-                    evicted = True
-                except TooManyRequests as error:
-                    blocked[pod.key] = error.message
-                except ApiError as error:
-                    if error.code != 429:
-                        raise
-                    blocked[pod.key] = error.message
-            self.run()
-            if not blocked or not evicted:
-                return blocked
-
-    def _on(self, node: str) -> list[Pod]:
-        """The pods that a drain moves away."""
-        return [
-            pod
-            for pod in self.pods()
-            if pod.spec.node_name == node
-            and pod.metadata.deletion_timestamp is None
-            and pod.status.phase not in _ENDED
-            and _MIRROR not in (pod.metadata.annotations or {})
-            and not any(o.kind == "DaemonSet" for o in pod.metadata.owner_references or ())
-        ]
+        return evict_all(self._engine.store, lambda: moved_by_drain(self.pods(), node), self.run)
 
     # -- time -------------------------------------------------------------------------------
 
@@ -470,6 +444,19 @@ class Cluster:
                 **listing.POD_CELLS,
             },
         )
+
+    def lanes(self) -> dict[str, list[Waiting]]:
+        """The queue by where pods wait (active, backoff, unschedulable, gated, in flight, permit),
+        each in the order they are taken."""
+        return lanes_of(self._engine.driver.machine)
+
+    def wakes(self, profile: str, plugins: Iterable[str]) -> list[str]:
+        """The events after which a pod that these plugins turned down is looked at again."""
+        return wakes_of(self._engine.driver.machine, profile, plugins)
+
+    def weights(self) -> dict[str, dict[str, int]]:
+        """Profile -> plugin -> how much its scores count."""
+        return weights_of(self._engine.driver.machine)
 
     @property
     def profiles(self) -> list[str]:
