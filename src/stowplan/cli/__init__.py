@@ -33,6 +33,7 @@ COMMANDS = {
     "what-if": LazyCommand(
         "stowplan.cli.what_if", "what_if", "Show who moves, waits or fits after a change."
     ),
+    "ui": LazyCommand("stowplan.cli.ui", "ui", "Show a cluster and every decision in a browser."),
     "bench": LazyCommand("stowplan.cli.bench", "bench", "Measure pods per second."),
     "plugins": LazyCommand("stowplan.cli.plugins", "plugins", "List the scheduling plugins."),
     "completion": LazyCommand(

@@ -34,11 +34,12 @@ from stowplan.world.draining import evict_all, moved_by_drain
 from stowplan.world.dump import engine_of, filled
 from stowplan.world.engine import Engine
 from stowplan.world.garbage import garbage_stays
-from stowplan.world.lanes import Waiting, lanes_of, wakes_of
+from stowplan.world.lanes import Waiting, lane_counts, lanes_of, wakes_of
 from stowplan.world.listing import Listing
 from stowplan.world.live import read_cluster
 from stowplan.world.nodes import Taint
 from stowplan.world.objections import Objections
+from stowplan.world.pace import Pace
 from stowplan.world.places import Place, amounts, place_of
 from stowplan.world.reading import Objects, read_objects
 from stowplan.world.remarks import Remark, remarks_on
@@ -450,6 +451,10 @@ class Cluster:
         each in the order they are taken."""
         return lanes_of(self._engine.driver.machine)
 
+    def lane_counts(self) -> dict[str, int]:
+        """How many pods wait in each lane."""
+        return lane_counts(self._engine.driver.machine)
+
     def wakes(self, profile: str, plugins: Iterable[str]) -> list[str]:
         """The events after which a pod that these plugins turned down is looked at again."""
         return wakes_of(self._engine.driver.machine, profile, plugins)
@@ -457,6 +462,10 @@ class Cluster:
     def weights(self) -> dict[str, dict[str, int]]:
         """Profile -> plugin -> how much its scores count."""
         return weights_of(self._engine.driver.machine)
+
+    def pace(self) -> Pace:
+        """How fast decisions are made: counts so far, latencies since the last look."""
+        return self._engine.pace.read()
 
     @property
     def profiles(self) -> list[str]:

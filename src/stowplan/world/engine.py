@@ -23,6 +23,7 @@ from stowplan.framework.errors import describe
 from stowplan.runtime.driver import Driver
 from stowplan.world.garbage import garbage_stays
 from stowplan.world.history import History
+from stowplan.world.pace import PaceObserver
 from stowplan.world.setup import Setup
 
 ACTIONS_MAX = 20_000_000
@@ -49,6 +50,7 @@ class Engine:
         )
         self.history = History(setup.history_bytes)
         self.failures = _Failures()
+        self.pace = PaceObserver()
         self.driver = self._scheduler()
         self.controllers, self.kubelet = _workers(self)
 
@@ -64,7 +66,7 @@ class Engine:
             self.timers.call_later,
             config=setup.config,
             seed=setup.seed,
-            log=AttemptLog(self.history, self.failures, decisions_max=0),
+            log=AttemptLog(self.history, self.failures, self.pace, decisions_max=0),
             registry=setup.registry,
             tie_break=setup.tie_break,
         )
@@ -86,6 +88,7 @@ class Engine:
         fork.timers = Timers(fork.clock)
         fork.store = self.store.fork(fork.clock)
         fork.history, fork.failures = self.history.fork(), _Failures()
+        fork.pace = PaceObserver()
         version = self.store.resource_version
         twins: dict[int, object] = {}
         fork.driver = self._forked_scheduler(fork, version, twins)
@@ -101,7 +104,7 @@ class Engine:
 
     def _forked_scheduler(self, fork: Engine, version: str, twins: dict[int, object]) -> Driver:
         machine = self.driver.machine
-        log = AttemptLog(fork.history, fork.failures, decisions_max=0)
+        log = AttemptLog(fork.history, fork.failures, fork.pace, decisions_max=0)
         forked = machine.fork(copied(machine.random), log)
         forked.algorithm.explain = self._explain()
         call_later = fork.timers.call_later

@@ -8,9 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import islice
 
 from stowplan.core.machine import Machine
 from stowplan.queue import build_hint_map
+
+FLYING_MAX = 1000
+"""Pods whose attempt is under way come first among the places; more are not counted."""
 
 LANES = ("active", "backoff", "unschedulable", "gated", "in flight", "permit")
 
@@ -81,6 +85,15 @@ def lanes_of(machine: Machine) -> dict[str, list[Waiting]]:
             Waiting(key) for key, info in machine.pods.items() if info.uid in flying
         ]
     return found
+
+
+def lane_counts(machine: Machine) -> dict[str, int]:
+    """How many wait in each lane; nobody is looked at."""
+    counts = {**dict.fromkeys(LANES, 0), **machine.queue.pending_counts()}
+    flying = sum(place == "in flight" for _, place in islice(machine.queue.places(), FLYING_MAX))
+    counts["permit"] = len(machine.waiting)
+    counts["in flight"] = max(0, flying - counts["permit"])
+    return counts
 
 
 def wakes_of(machine: Machine, profile: str, plugins: Iterable[str]) -> list[str]:
