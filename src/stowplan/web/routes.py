@@ -48,6 +48,8 @@ class Routes:
             pod: decisions.pod_view,
             f"{pod}/attempts/{_NAME}": decisions.attempt_table,
             "events": queues.events_view,
+            "manifest": worlds.manifest_text,
+            "workloads": worlds.workloads,
         }
         long: dict[str, View] = {
             f"{pod}/why": decisions.why_view,

@@ -313,6 +313,27 @@ def check(cluster: Cluster, ask: Ask) -> dict[str, Any]:
     return {"objects": [describe(data) for data in objects]}
 
 
+def manifest_text(cluster: Cluster, ask: Ask) -> dict[str, Any]:
+    """An object as a manifest to look at or to edit: without what a server fills in."""
+    kind, name = ask.text("kind", "Pod"), ask.text("name")
+    data = _bare(cluster.get(kind, name))
+    return {"text": yaml.safe_dump(data, sort_keys=False, allow_unicode=False)}
+
+
+def workloads(cluster: Cluster, ask: Ask) -> dict[str, Any]:
+    """What can be scaled."""
+    found = []
+    for kind in ("Deployment", "StatefulSet", "ReplicaSet", "Job"):
+        for each in cluster.objects(kind)[:ROWS_MAX]:
+            if not any(
+                owner.kind == "Deployment" for owner in each.metadata.owner_references or ()
+            ):
+                spec = cluster.get(kind, each.key).get("spec") or {}
+                replicas = spec.get("parallelism" if kind == "Job" else "replicas", 1)
+                found.append({"workload": f"{kind.lower()}/{each.key}", "replicas": replicas})
+    return {"rows": found}
+
+
 def _manifests(text: str) -> list[tuple[str, dict[str, Any]]]:
     found = read_manifests(text.encode(errors="replace"), "the text")
     if not found:
