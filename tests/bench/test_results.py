@@ -153,7 +153,7 @@ def test_starts_are_held_against_their_limits() -> None:
 
 
 def test_every_goal_of_the_issue_is_there() -> None:
-    """The table of issue 7, row by row, and the goal of issue 16."""
+    """The table of issue 7, row by row, and the goals of issues 16 and 17."""
     goals = {goal.workload: goal.pods_per_s for goal in GOALS}
     by_case: dict[str, set[float]] = {}
     for name, rate in goals.items():
@@ -177,6 +177,9 @@ def test_every_goal_of_the_issue_is_there() -> None:
         "Unschedulable": {1000},
         "SchedulingLarge": {5000, 2000, 1667},
         "DeviceClaims": {1500},
+        "Gangs": {1000 * 10 / 4},
+        "GangsInRacks": {100 * 100 / 5},
+        "GangOfThousand": {1000},
     }
     assert [(limit.first_bind_s, limit.mib) for limit in LIMITS] == [
         (5.0, 0.0),

@@ -178,6 +178,10 @@ class PodGroup(KubeObject, frozen=True):
     spec: PodGroupSpec = PodGroupSpec()
     status: PodGroupStatus = PodGroupStatus()
 
+    def lists(self, reference: PodResourceClaim) -> bool:
+        """Whether a claim that a pod names is the group's: same name, same reference."""
+        return reference in (self.spec.resource_claims or ())
+
 
 class PodGroupTemplate(PodGroupPlan, frozen=True):
     name: str = ""

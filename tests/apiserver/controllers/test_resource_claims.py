@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from stowplan.apiserver.controllers.resource_claims import FINALIZER, claim_name_base
-from stowplan.objects.kinds import POD, RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE
+from stowplan.objects.kinds import POD, POD_GROUP, RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE
 from tests.apiserver.controllers.world import Data, World
 from tests.apiserver.things import delete, names, patch, pod_data
 
@@ -203,3 +203,85 @@ def test_long_names_are_shortened_alike() -> None:
     base = claim_name_base("p" * 60, "c" * 20)
     assert len(base) <= 57
     assert base == "p" * 41 + "-" + "c" * 13
+
+
+GROUP_GATES = frozenset({"GenericWorkload", "DRAWorkloadResourceClaims"})
+LISTED: Data = {"name": "gpu", "resourceClaimTemplateName": "t"}
+
+
+def group_world(lag_s: float = 0.0) -> World:
+    """Two pods of a group that lists the claim they name, and one that names another."""
+    world = World(lag_s=lag_s, gates=GROUP_GATES)
+    world.create(RESOURCE_CLAIM_TEMPLATE, TEMPLATE)
+    spec = {"schedulingPolicy": {"basic": {}}, "resourceClaims": [LISTED]}
+    world.create(POD_GROUP, {"metadata": {"name": "g"}, "spec": spec})
+    for name in ("a", "b"):
+        body = user(name, resourceClaimTemplateName="t")
+        body["spec"]["schedulingGroup"] = {"podGroupName": "g"}
+        world.create(POD, body)
+    world.run(10.0)
+    return world
+
+
+@pytest.mark.parametrize("lag_s", [0.0, 0.3])
+def test_a_group_has_one_claim_for_all_its_pods(lag_s: float) -> None:
+    world = group_world(lag_s)
+
+    (name,) = claims(world)
+    meta = world.get(RESOURCE_CLAIM, name)["metadata"]
+    (owner,) = meta["ownerReferences"]
+    told = [{"name": "gpu", "resourceClaimName": name}]
+    assert name.startswith("g-gpu-")
+    assert meta["annotations"]["resource.kubernetes.io/pod-claim-name"] == "gpu"
+    assert (owner["apiVersion"], owner["kind"], owner["name"], owner["controller"]) == (
+        "scheduling.k8s.io/v1alpha2",
+        "PodGroup",
+        "g",
+        True,
+    )
+    assert world.status(POD_GROUP, "g")["resourceClaimStatuses"] == told
+    assert [world.status(POD, it)["resourceClaimStatuses"] for it in "ab"] == [told, told]
+
+
+def test_a_pod_that_names_what_its_group_does_not_list_has_its_own() -> None:
+    world = group_world()
+    (shared,) = claims(world)
+    body = user("c", resourceClaimTemplateName="t")
+    body["spec"]["resourceClaims"][0]["name"] = "mine"
+    body["spec"]["schedulingGroup"] = {"podGroupName": "g"}
+    world.create(POD, body)
+    world.run(10.0)
+
+    (own,) = {*claims(world)} - {shared}
+    assert own.startswith("c-mine-")
+
+
+def test_the_claim_of_a_group_stays_until_the_group_is_gone() -> None:
+    world = group_world()
+    (name,) = claims(world)
+    allocate(world, name)
+    uid = world.get(POD_GROUP, "g")["metadata"]["uid"]
+    # The pods run already: whoever bound them forgot to reserve it.
+    assert world.status(RESOURCE_CLAIM, name)["reservedFor"] == [
+        {"apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": "g", "uid": uid}
+    ]
+
+    for pod in ("a", "b"):
+        delete(world.store, POD, pod)
+    world.run(10.0)
+    assert world.status(RESOURCE_CLAIM, name)["allocation"]
+
+    delete(world.store, POD_GROUP, "g")
+    world.run(10.0)
+    assert claims(world) == []
+
+
+def test_a_group_whose_template_is_missing_says_so() -> None:
+    world = World(gates=GROUP_GATES)
+    spec = {"schedulingPolicy": {"basic": {}}, "resourceClaims": [LISTED]}
+    world.create(POD_GROUP, {"metadata": {"name": "g"}, "spec": spec})
+    world.run(10.0)
+
+    missing = 'resourceclaimtemplate.resource.k8s.io "t" not found'
+    note = f'PodGroupResourceClaim gpu: resource claim template "t": {missing}'
+    assert {*world.events("FailedResourceClaimCreation")} == {note}

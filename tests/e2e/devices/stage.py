@@ -224,16 +224,19 @@ class Stage:
             self.event(name, "Scheduled")
 
     def rejected(self, name: str, text: str = "", *, by_event: bool = True) -> None:
-        """It has a condition with this in it, and an event."""
+        """It has a condition with this in it, and an event.
+
+        Who is tried again at once may be bound before anybody looks: then the event has to do.
+        """
 
         def told() -> bool:
             condition = self.condition(name)
             said.update(condition=condition, events=[it["note"] for it in self.items("Event")])
-            return (
-                condition.get("status") == "False"
-                and text in condition.get("message", "")
-                and (not by_event or any(text in note for note in said["events"]))
-            )
+            reads_so = condition.get("status") == "False" and text in condition.get("message", "")
+            if not by_event:
+                return reads_so
+            has_event = any(text in note for note in said["events"])
+            return has_event and (reads_so or condition.get("status") == "True")
 
         said: Data = {}
         try:

@@ -42,7 +42,7 @@ from stowplan.objects.kinds import (
     STATEFUL_SET,
     STORAGE_CLASS,
 )
-from stowplan.objects.pod_groups import GENERIC_WORKLOAD
+from stowplan.objects.pod_groups import GENERIC_WORKLOAD, WORKLOAD_CLAIMS
 
 # Owners before what they own, so that a pod finds its owner known.
 KINDS = (
@@ -97,7 +97,7 @@ class Controllers:
             JobController(self._shared),
             NodeController(self._shared),
             VolumeController(self._shared),
-            ResourceClaimController(self._shared),
+            ResourceClaimController(self._shared, with_groups=WORKLOAD_CLAIMS in gates),
             DeviceDriver(self._shared),
             *((PodGroupController(self._shared),) if with_groups else ()),
         )

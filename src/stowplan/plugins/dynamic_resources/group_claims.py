@@ -43,7 +43,7 @@ class GroupClaims:
 
 def is_of_group(reference: PodResourceClaim, group: PodGroup | None) -> bool:
     """Whether a claim that a pod names is one that its group lists."""
-    return group is not None and reference in (group.spec.resource_claims or ())
+    return group is not None and group.lists(reference)
 
 
 def made_for_group(group: PodGroup, reference: PodResourceClaim) -> Iterator[str]:
