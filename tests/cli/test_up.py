@@ -229,7 +229,7 @@ class Local:
             self.store,
             parts,
             clock=self.clock,
-            call_later=self.clock.at,
+            timers=self.clock,
             random=Random(1),
         )
 

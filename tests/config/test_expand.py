@@ -16,8 +16,7 @@ from stowplan.config import (
     expand_all,
     load_config,
 )
-from stowplan.config.defaults import IN_TREE_PLUGINS
-from stowplan.config.merge import NOT_IMPLEMENTED, POINTS
+from stowplan.config.merge import POINTS
 from stowplan.config.types import PluginConfig, Plugins, PluginSet, Profile
 from stowplan.errors import ConfigError
 from tests.config.test_merge import refs
@@ -126,30 +125,6 @@ def test_the_default_profile_runs_what_upstream_runs() -> None:
     }
     assert expanded.placement_score_weights == {"NodeResourcesFit": 1}
     assert set(expanded.instances) == set(UPSTREAM)
-    assert expanded.left_out == ()
-
-
-def test_a_plugin_that_stowplan_does_not_have_is_left_out_and_named() -> None:
-    (default,) = load_config().profiles
-    ours = {name: points for name, points in UPSTREAM.items() if name not in NOT_IMPLEMENTED}
-
-    expanded = expand(default, registry(**ours))
-
-    assert expanded.left_out == ("DynamicResources",)
-    assert "DynamicResources" not in expanded.instances
-    assert all("DynamicResources" not in names for names in expanded.points.values())
-    assert "DynamicResources" not in expanded.score_weights
-
-
-def test_it_is_left_out_where_a_file_enables_it_by_hand_too() -> None:
-    expanded = expand(profile(score="DynamicResources:5 A"), registry(**SORT_AND_BIND, A="score"))
-
-    assert expanded.at("score") == ("A",)
-    assert expanded.left_out == ("DynamicResources",)
-
-
-def test_not_implemented_are_plugins_of_the_default_set() -> None:
-    assert NOT_IMPLEMENTED < IN_TREE_PLUGINS
 
 
 @pytest.mark.parametrize(

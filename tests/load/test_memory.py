@@ -37,7 +37,7 @@ class Churn:
             self.store,
             Parts(Scheduling(load_config(None))),
             clock=self.clock,
-            call_later=self.clock.at,
+            timers=self.clock,
             random=Random(1),
         )
         self.cluster.add_nodes(5)

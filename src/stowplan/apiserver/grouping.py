@@ -87,6 +87,11 @@ class GroupedStore:
         except Unavailable:
             log.debug("nothing of the group is on the disk, as everybody was told")
 
+    def commit_all(self) -> None:
+        """Let nothing wait any more."""
+        while self._waiting:
+            self.commit()
+
     def _carry_out(self, run: Sequence[tuple[Any, Tell]]) -> None:
         """Requests of one type, or acts."""
         if not isinstance(run[0][0], Request):

@@ -12,8 +12,7 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
-from stowplan.clock import Clock, RealClock, VirtualClock
-from stowplan.embedded import Timers
+from stowplan.clock import Clock, RealClock, Timers, VirtualClock
 
 SLEEP_S_MAX = 0.05
 LOOK_S = 0.005

@@ -91,7 +91,7 @@ def read_cluster(
         raise InputError("files and a live cluster", hint="give `-f` or `--kubeconfig`, not both")
     registry = load_registry(plugin_paths)
     with working("reading…"):
-        setup = make_setup(config, seed=seed, detail=detail, registry=registry)
+        setup = make_setup(config, {"seed": seed, "detail": detail}, registry=registry)
         if live:
             cluster = Cluster.of_live(setup, kubeconfig or "", context)
         else:

@@ -14,10 +14,10 @@ import msgspec
 from stowplan.apiserver.store import Store
 from stowplan.bench.progress import Progress
 from stowplan.cli._output import moves_cursor
-from stowplan.clock import Clock, RealClock
+from stowplan.clock import Clock, RealClock, Timers
 from stowplan.core.decision import Decision
 from stowplan.core.messages import Effect, RecordEvent
-from stowplan.embedded import EmbeddedCluster, Parts, Timers
+from stowplan.embedded import EmbeddedCluster, Parts
 from stowplan.objects.api import Create
 from stowplan.objects.kinds import NODE, POD, PRIORITY_CLASS, SERVICE
 from stowplan.objects.node import Node
@@ -69,7 +69,7 @@ def run(
         store,
         Parts(controllers=False, detailed=False),
         clock=clock,
-        call_later=timers.call_later,
+        timers=timers,
         random=random,
     )
     cluster.start()

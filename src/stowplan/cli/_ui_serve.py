@@ -54,7 +54,8 @@ async def serve(source: Source, host: str, port: int, *, opens: bool = False) ->
     try:
         address = await _listen(runner, host, port, context)
         await page.start()
-        greet(f"{address}/ui/{guard.address_suffix}", opens=opens)
+        show_address(f"{address}/ui/{page.address_suffix}", opens=opens)
+        say("Ctrl-C ends it.")
         await _asked_to_stop()
     finally:
         await page.close()
@@ -92,9 +93,8 @@ async def _listen(
 LOCAL = "127.0.0.1"
 
 
-def greet(address: str, *, opens: bool) -> None:
+def show_address(address: str, *, opens: bool) -> None:
     say(f"the page is at {address}")
-    say("Ctrl-C ends it.")
     if opens and not webbrowser.open(address):
         note("no browser could be opened", hint="open the address yourself")
 

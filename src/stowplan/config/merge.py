@@ -38,10 +38,6 @@ POINTS: Mapping[str, str] = {
 }
 """Extension point -> the Go interface that error texts name; in the order they are visited."""
 
-NOT_IMPLEMENTED = frozenset({"DynamicResources"})
-"""Plugins of kube-scheduler that Stowplan does not have (yet).  A configuration may name them;
-`expand` leaves them out, and says so, as long as nobody has registered one of that name."""
-
 _WHERE_PLUGINS_ARE = "`stowplan plugins` lists them; `--plugin-path` brings in your own"
 
 ALL = "*"
@@ -66,8 +62,6 @@ class ExpandedPlugins:
     placement_score_weights: Mapping[str, int]
     instances: tuple[str, ...]
     """The plugins to make, once each: whatever is enabled anywhere, sorted."""
-    left_out: tuple[str, ...]
-    """Enabled, but of `NOT_IMPLEMENTED`; sorted."""
 
     def at(self, point: str) -> tuple[str, ...]:
         return self.points[point]
@@ -131,7 +125,6 @@ def expand(
         score_weights=build.weights("score", points),
         placement_score_weights=build.weights("placementScore", points),
         instances=build.instances(),
-        left_out=tuple(sorted(build.left_out)),
     )
 
 
@@ -183,15 +176,12 @@ class _Build:
         self._implements = implements
         self._known = known
         self._found: dict[str, Collection[str] | None] = {}
-        self.left_out: set[str] = set()
 
     def check_explicit(self, point: str) -> None:
         seen: set[str] = set()
         for index, plugin in enumerate(self._sets[point].enabled):
             name, where = plugin.name, f"plugins.{point}.enabled[{index}]"
             implemented = self._points_of(name, point, where)
-            if implemented is None:
-                continue
             if point not in implemented:
                 raise self.error(
                     f'plugin "{name}" does not extend {POINTS[point]} plugin',
@@ -205,7 +195,7 @@ class _Build:
     def point(self, point: str) -> tuple[str, ...]:
         """Overrides first, then what only multiPoint has, then the rest of the explicit ones."""
         here = self._sets[point]
-        explicit = [p.name for p in here.enabled if p.name not in self.left_out]
+        explicit = [plugin.name for plugin in here.enabled]
         disabled = {plugin.name for plugin in here.disabled}
         if ALL in disabled:
             return tuple(explicit)
@@ -216,7 +206,7 @@ class _Build:
         for plugin in self._sets["multiPoint"].enabled:
             name = plugin.name
             implemented = self._points_of(name, point, where)
-            if implemented is None or point not in implemented or name in disabled:
+            if point not in implemented or name in disabled:
                 continue
             if name in explicit:
                 overrides.add(name)
@@ -268,14 +258,11 @@ class _Build:
                 self._found[name] = None
         return self._found[name]
 
-    def _points_of(self, name: str, point: str, where: str) -> Collection[str] | None:
-        """What `name` implements; None for a plugin that Stowplan leaves out."""
+    def _points_of(self, name: str, point: str, where: str) -> Collection[str]:
+        """What `name` implements."""
         points = self._look_up(name)
         if points is not None:
             return points
-        if name in NOT_IMPLEMENTED:
-            self.left_out.add(name)
-            return None
         raise self.error(
             f'{POINTS[point]} "{name}" does not exist',
             where=where,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from operator import attrgetter
+from typing import Any
 
 from msgspec import Struct
 
@@ -100,6 +101,12 @@ class AttemptLog:
             self._begin.append(observer.begin)
         if getattr(kind, "decided", None) is not AttemptObserver.decided:
             self._decided.append(observer.decided)
+
+    def ignore(self, observer: AttemptObserver) -> None:
+        """Tell it nothing any more."""
+        told: list[Any] = [self._observers, self._begin, self._decided]
+        for who in told:
+            who[:] = [one for one in who if getattr(one, "__self__", one) is not observer]
 
     def begin(self, queued: QueuedPod, now_s: float) -> None:
         for tell in self._begin:

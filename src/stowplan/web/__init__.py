@@ -9,6 +9,6 @@ the stream.  No scheduling happens here, and nothing but forks is ever changed.
 
 from stowplan.web.guard import Guard
 from stowplan.web.page import Page
-from stowplan.web.sources import Copied, Source, Still
+from stowplan.web.sources import Copied, Running, Source, Still
 
-__all__ = ["Copied", "Guard", "Page", "Source", "Still"]
+__all__ = ["Copied", "Guard", "Page", "Running", "Source", "Still"]

@@ -26,6 +26,8 @@ PODS_AT_ONCE = 400
 """Nodes whose pods are sent at one time: more than fit on a screen with room for pods."""
 TURNED_AWAY_MAX = 100
 FOUND_MAX = 5000
+CAUSES_OF_MAX = 5000
+"""More waiting pods than these are counted, once a second, and not asked why."""
 _CORDON = "node.kubernetes.io/unschedulable"
 
 
@@ -249,8 +251,12 @@ def fill(cluster: Cluster) -> dict[str, float]:
 
 def reasons_of_pending(cluster: Cluster, most: int) -> dict[str, int]:
     """Plugin that turned pods down -> how many wait because of it, the largest first."""
+    waiting_count = sum(cluster.lane_counts().values())
+    if waiting_count > CAUSES_OF_MAX:
+        return {"more than are looked at": waiting_count}
     counts: Counter[str] = Counter()
+    lanes = cluster.lanes()
     for lane in ("unschedulable", "backoff", "gated"):
-        for waiting in cluster.lanes()[lane]:
+        for waiting in lanes[lane]:
             counts.update(waiting.plugins or ("not tried yet",))
     return dict(counts.most_common(most))

@@ -57,6 +57,11 @@ class Page:
         await self._changes.stop()
         await self._source.close()
 
+    @property
+    def address_suffix(self) -> str:
+        """What the address needs to let its reader in."""
+        return self._guard.address_suffix
+
     @staticmethod
     def is_at(path: str) -> bool:
         """Whether a request for this path is the page's."""
@@ -140,10 +145,10 @@ def _file(request: web.BaseRequest) -> web.Response:
         raise MethodNotAllowed(f"{request.method} is not for files")
     asset = assets().get(request.path.removeprefix(PREFIX))
     if asset is None:
-        return web.Response(status=404, text="there is no such file\n", headers=HEADERS)
+        return web.Response(status=404, body=b"there is no such file\n", headers=HEADERS)
     headers = {**HEADERS, "ETag": asset.tag, "Cache-Control": "no-cache"}
     if request.headers.get("If-None-Match") == asset.tag:
-        return web.Response(status=304, headers=headers)
+        return web.Response(status=304, body=b"", headers=headers)
     headers["Content-Type"] = asset.content_type
     return web.Response(body=asset.body, headers=headers)
 
@@ -170,12 +175,11 @@ async def _body(request: web.BaseRequest) -> dict[str, Any]:
 
 
 def _moved(where: str) -> web.Response:
-    return web.Response(status=303, headers={**HEADERS, "Location": where})
+    return web.Response(status=303, body=b"", headers={**HEADERS, "Location": where})
 
 
 def _json(data: Any, status: int = 200) -> web.Response:
     headers = {**HEADERS, "Content-Type": JSON, "Cache-Control": "no-store"}
-    # Names of a cluster may hold halves of characters, which no JSON can: they are replaced.
     body = msgspec.json.encode(data)
     return web.Response(status=status, body=body, headers=headers)
 

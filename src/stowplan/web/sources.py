@@ -98,6 +98,40 @@ class Still:
         self._worker.close()
 
 
+class Running(Still):
+    """The cluster of `stowplan up`, as it runs.
+
+    It lives on the event loop's thread, where short questions are asked between two of its turns;
+    long ones are asked of a fork, on the worker's.
+    """
+
+    kind = "embedded"
+    live = True
+
+    def __init__(self, look: Cluster, name: str, note: str, version: Callable[[], int]) -> None:
+        super().__init__(look, name, note)
+        self._read_version = version
+
+    @property
+    def version(self) -> int:
+        return self._read_version()
+
+    async def read(self, question: Callable[[Cluster], Answer]) -> Answer:
+        return question(self._cluster)
+
+    async def ask(self, question: Callable[[Cluster], Answer]) -> Answer:
+        fork = self._cluster.fork()
+
+        def answer() -> Answer:
+            with fork:
+                return question(fork)
+
+        return await self._worker.do(answer)
+
+    async def start(self) -> None:
+        """It runs already."""
+
+
 class Copied(Still):
     """A copy of a live cluster, made anew at intervals; the cluster itself is only ever listed.
 

@@ -107,7 +107,7 @@ class Worlds:
         do = _VERBS.get(verb)
         if do is None:
             hint = f"there are: {', '.join(_VERBS)}"
-            raise InputError(f"there is no change {verb!r}", hint=hint)
+            raise InputError(f"the change {verb!r} is not known", hint=hint)
         if len(world.changes) >= CHANGES_MAX:
             raise TooManyRequests(f"a fork takes {CHANGES_MAX} changes; begin another")
         trial = world.after.fork()

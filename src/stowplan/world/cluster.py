@@ -12,12 +12,12 @@ from difflib import get_close_matches
 from html import escape
 from importlib import import_module
 from types import TracebackType
-from typing import Any, Self, cast
+from typing import Any, Self, Unpack, cast
 
 from stowplan.apiserver.store import view
 from stowplan.cluster.port import ListOptions
-from stowplan.core.algorithm import TieBreak
 from stowplan.core.decision import Decision as CoreDecision
+from stowplan.embedded import EmbeddedCluster, Scheduling
 from stowplan.errors import ApiError, InputError
 from stowplan.objects.api import Create, Delete, Patch
 from stowplan.objects.base import KubeObject
@@ -45,7 +45,7 @@ from stowplan.world.reading import Objects, read_objects
 from stowplan.world.remarks import Remark, remarks_on
 from stowplan.world.replacing import Sources, put_all, sources_of
 from stowplan.world.screening import Screen
-from stowplan.world.setup import NO_GATES, ClockName, Config, Setup, make_setup
+from stowplan.world.setup import Config, Options, Setup, make_setup
 from stowplan.world.table import Table
 from stowplan.world.weights import reweighed, weights_of
 
@@ -69,29 +69,8 @@ class Cluster:
     Extenders that the configuration names are not called.
     """
 
-    def __init__(
-        self,
-        config: Config = None,
-        *,
-        seed: int = 0,
-        clock: ClockName = "virtual",
-        plugins: Iterable[type] = (),
-        tie_break: TieBreak = "random",
-        detail: bool = True,
-        strict: bool = False,
-        feature_gates: Mapping[str, bool] = NO_GATES,
-    ) -> None:
-        setup = make_setup(
-            config,
-            seed=seed,
-            clock=clock,
-            plugins=plugins,
-            tie_break=tie_break,
-            detail=detail,
-            strict=strict,
-            feature_gates=feature_gates,
-        )
-        self._parts: Engine | None = Engine(setup)
+    def __init__(self, config: Config = None, **options: Unpack[Options]) -> None:
+        self._parts: Engine | None = Engine.new(make_setup(config, options))
         self._parts.start()
         self._sources: Sources = {}
         self.missing: tuple[str, ...] = ()
@@ -129,19 +108,7 @@ class Cluster:
         self.close()
 
     @classmethod
-    def from_dump(
-        cls,
-        objects: Objects,
-        config: Config = None,
-        *,
-        seed: int = 0,
-        clock: ClockName = "virtual",
-        plugins: Iterable[type] = (),
-        tie_break: TieBreak = "random",
-        detail: bool = True,
-        strict: bool = False,
-        feature_gates: Mapping[str, bool] = NO_GATES,
-    ) -> Self:
+    def from_dump(cls, objects: Objects, config: Config = None, **options: Unpack[Options]) -> Self:
         """A cluster with the objects of manifests or of a dump (`kubectl get -A -o json ...`).
 
         `objects` is a path, a dict, a `List`, or a list of these.  Pods with a node run there, the
@@ -149,17 +116,7 @@ class Cluster:
         `run()`.  A dump may show only a part of a cluster: what it shows stays as it is until
         something about it changes, and no pod ends by itself.
         """
-        setup = make_setup(
-            config,
-            seed=seed,
-            clock=clock,
-            plugins=plugins,
-            tie_break=tie_break,
-            detail=detail,
-            strict=strict,
-            feature_gates=feature_gates,
-        )
-        return cls.of_manifests(setup, read_objects(objects))
+        return cls.of_manifests(make_setup(config, options), read_objects(objects))
 
     @classmethod
     def from_kubeconfig(
@@ -168,28 +125,14 @@ class Cluster:
         config: Config = None,
         *,
         kubeconfig: str | os.PathLike[str] = "",
-        seed: int = 0,
-        clock: ClockName = "virtual",
-        plugins: Iterable[type] = (),
-        tie_break: TieBreak = "random",
-        detail: bool = True,
-        strict: bool = False,
+        **options: Unpack[Options],
     ) -> Self:
         """A copy of a live cluster, as a dump of all that scheduling reads; never writes to it.
 
         `kubeconfig` is found as kubectl finds it.  What we have no right to list is left out:
         `missing` says what, and what that hides.
         """
-        setup = make_setup(
-            config,
-            seed=seed,
-            clock=clock,
-            plugins=plugins,
-            tie_break=tie_break,
-            detail=detail,
-            strict=strict,
-        )
-        return cls.of_live(setup, os.fspath(kubeconfig), context)
+        return cls.of_live(make_setup(config, options), os.fspath(kubeconfig), context)
 
     @classmethod
     def of_live(cls, setup: Setup, kubeconfig: str = "", context: str | None = None) -> Self:
@@ -203,6 +146,18 @@ class Cluster:
         with garbage_stays():
             manifests = list(manifests)
             return cls._of(engine_of(setup, manifests), sources=sources_of(manifests))
+
+    @classmethod
+    def attached(cls, running: EmbeddedCluster, **options: Unpack[Options]) -> Self:
+        """A look at a cluster that somebody else runs, such as `stowplan up`; not a copy.
+
+        It shows what is there and what is decided from now on, and writes go to it; but only a
+        fork of it can be `run`.  The options are those of its forks.  `close` ends the look, not
+        the cluster.  Used where the cluster runs: between two turns of its event loop.
+        """
+        scheduling = running.parts.scheduling or Scheduling()
+        setup = make_setup(scheduling.config, options, registry=scheduling.registry)
+        return cls._of(Engine.attached(running, setup))
 
     # -- building ---------------------------------------------------------------------------
 
@@ -285,7 +240,7 @@ class Cluster:
     def reconfigure(self, config: Config) -> None:
         """Decide with another configuration from here on; extenders are not called."""
         setup = self._engine.setup
-        new = make_setup(config, seed=setup.seed, registry=setup.registry)
+        new = make_setup(config, {"seed": setup.seed}, registry=setup.registry)
         self._engine.driver.machine.reconfigure(new.config)
         for pod in self.queue():
             self.retry(pod.key)
@@ -326,8 +281,9 @@ class Cluster:
         tried again while others find new places.  Returns the pods that could not be evicted, and
         why not.
         """
+        store = self._engine.own().store
         self.cordon(node)
-        return evict_all(self._engine.store, lambda: moved_by_drain(self.pods(), node), self.run)
+        return evict_all(store, lambda: moved_by_drain(self.pods(), node), self.run)
 
     # -- time -------------------------------------------------------------------------------
 
@@ -465,7 +421,7 @@ class Cluster:
 
     def pace(self) -> Pace:
         """How fast decisions are made: counts so far, latencies since the last look."""
-        return self._engine.pace.read()
+        return self._engine.history.pace.read()
 
     @property
     def profiles(self) -> list[str]:
@@ -474,7 +430,7 @@ class Cluster:
 
     def remarks(self) -> list[Remark]:
         """What makes answers less than they seem: pods nobody decides on, nodes that are not
-        shown, plugins and extenders that are left out, rights that were missing."""
+        shown, extenders that are not called, rights that were missing."""
         return remarks_on(
             self._engine.setup, list(self.pods()), list(self.nodes()), self.profiles, self.missing
         )

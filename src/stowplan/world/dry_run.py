@@ -19,7 +19,7 @@ from stowplan.plugins import IN_TREE
 from stowplan.world.cluster import Cluster
 from stowplan.world.decision import Decision
 from stowplan.world.reading import read_objects
-from stowplan.world.setup import make_setup
+from stowplan.world.setup import Options, make_setup
 
 Objects = Iterable[Mapping[str, Any]] | Mapping[str, Any]
 Config = Mapping[str, Any] | str | os.PathLike[str] | None
@@ -64,14 +64,12 @@ def prepare(
     registry: Registry = IN_TREE,
 ) -> Cluster:
     """A cluster that is ready to decide: everything is read, and nothing decided."""
-    setup = make_setup(
-        config,
-        seed=SystemRandom().getrandbits(32) if seed is None else seed,
-        tie_break=tie_break,
-        detail=detail,
-        registry=registry,
-        history_bytes=math.inf,
-    )
+    options: Options = {
+        "seed": SystemRandom().getrandbits(32) if seed is None else seed,
+        "tie_break": tie_break,
+        "detail": detail,
+    }
+    setup = make_setup(config, options, registry=registry, history_bytes=math.inf)
     return Cluster.of_manifests(setup, manifests)
 
 

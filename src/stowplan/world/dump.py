@@ -52,19 +52,18 @@ def filled(
 
     `rests` are of volumes, by name.
     """
-    engine = Engine(setup, start_s=_moment_of(objects), is_copy=True)
+    engine = Engine.new(setup, start_s=_moment_of(objects), is_copy=True)
     pending = [obj for obj in objects if _is_pending(obj)]
     pending.sort(key=_created_s)
     # The scheduler sees everything in the order of the input, which may decide between equals.
-    engine.driver.start()
+    engine.cluster.start_scheduler()
     with engine.store.batch():
         for obj in objects:
             if isinstance(obj, PersistentVolume):
                 engine.store.put(obj, (rests or {}).get(obj.name))
             elif not _is_pending(obj):
                 engine.store.put(obj)
-    engine.controllers.start()
-    engine.kubelet.start()
+    engine.cluster.start_workers()
     with engine.store.batch():
         for obj in pending:
             engine.store.put(obj)

@@ -9,13 +9,17 @@ from __future__ import annotations
 
 import traceback
 from collections import ChainMap, OrderedDict
+from collections.abc import Sequence
 
 from msgspec import Struct
 
-from stowplan.core.attempts import AttemptObserver, Failed
+from stowplan.core.attempts import AttemptObserver, Bound, Failed
 from stowplan.core.decision import Decision
 from stowplan.core.explanation import Explanation
+from stowplan.errors import PluginError
+from stowplan.framework.errors import describe
 from stowplan.queue import QueuedPod
+from stowplan.world.pace import PaceObserver
 
 PODS_MAX = 100_000
 """Pods whose decisions are kept; half of them are forgotten at once, those decided first."""
@@ -53,10 +57,13 @@ class History(AttemptObserver):
         self._explained: OrderedDict[int, tuple[Entry, Explanation]] = OrderedDict()
         """By the `id` of the entry, which it holds."""
         self._byte_count = 0
+        self.pace = PaceObserver()
         self.count = 0
         """Decisions made so far, those forgotten included."""
         self.traces: dict[str, None] = {}
         """What plugins raised, as tracebacks; some of the first, each once."""
+        self.failure: PluginError | None = None
+        """The first plugin that failed."""
 
     def of(self, key: str) -> tuple[Entry, ...]:
         """The decisions on a pod that are still known, the latest last."""
@@ -83,6 +90,9 @@ class History(AttemptObserver):
         return fork
 
     def plugin_error(self, plugin: str, point: str, cause: Exception) -> None:
+        if self.failure is None:
+            self.failure = PluginError(f"{plugin} failed in {point}: {describe(cause)}")
+            self.failure.__cause__ = cause
         if len(self.traces) < TRACES_MAX:
             self.traces.setdefault("".join(traceback.format_exception(cause)))
 
@@ -121,8 +131,15 @@ class History(AttemptObserver):
 
     # -- told by the machine ----------------------------------------------------------------
 
+    def begin(self, queued: QueuedPod, now_s: float) -> None:
+        self.pace.begin(queued, now_s)
+
     def decided(self, queued: QueuedPod, decision: Decision, now_s: float, seconds: float) -> None:
         self._add(queued, decision, now_s)
+        self.pace.decided(queued, decision, now_s, seconds)
+
+    def bound(self, attempts: Sequence[Bound], now_s: float) -> None:
+        self.pace.bound(attempts, now_s)
 
     def failed(self, attempt: Failed, now_s: float) -> None:
         decision = attempt.decision

@@ -6,8 +6,6 @@ from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from typing import NamedTuple
 
-from stowplan.config import expand_all
-from stowplan.core.profiles import implements
 from stowplan.objects.node import Node
 from stowplan.objects.pod import ENDED_PHASES, Pod
 from stowplan.world.setup import Setup
@@ -33,19 +31,15 @@ def remarks_on(
 ) -> list[Remark]:
     return [
         *(Remark(text) for text in missing),
-        *_left_out(setup),
+        *_uncalled(setup.extenders),
         *_foreign(pods, profiles),
         *_ghosts(pods, {node.name for node in nodes}),
     ]
 
 
-def _left_out(setup: Setup) -> Iterable[Remark]:
-    if setup.extenders:
-        yield Remark(f"extenders are not called in a dry run: {some_of(setup.extenders)}")
-    expanded = expand_all(setup.config, implements(setup.registry))
-    absent = sorted({name for plugins in expanded.values() for name in plugins.left_out})
-    if absent:
-        yield Remark(f"left out, because Stowplan does not have them: {some_of(absent, 9)}")
+def _uncalled(extenders: Sequence[str]) -> Iterable[Remark]:
+    if extenders:
+        yield Remark(f"extenders are not called in a dry run: {some_of(extenders)}")
 
 
 def _foreign(pods: Sequence[Pod], profiles: list[str]) -> Iterable[Remark]:

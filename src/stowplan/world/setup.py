@@ -6,8 +6,7 @@ import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypedDict, get_args
 
 from msgspec.structs import replace
 
@@ -28,7 +27,6 @@ Config = Mapping[str, Any] | str | os.PathLike[str] | SchedulerConfig | None
 """A KubeSchedulerConfiguration: data, the path of a file, or None for the default."""
 
 HISTORY_BYTES = 64 * 2**20
-NO_GATES: Mapping[str, bool] = MappingProxyType({})
 
 ClockName = Literal["virtual", "real"]
 
@@ -49,19 +47,29 @@ class Setup:
     strict: bool = False
 
 
+class Options(TypedDict, total=False):
+    """How a cluster may differ from others; `Cluster` says what each means."""
+
+    seed: int
+    clock: ClockName
+    plugins: Iterable[type]
+    tie_break: TieBreak
+    detail: bool
+    strict: bool
+    feature_gates: Mapping[str, bool]
+
+
 def make_setup(
     config: Config,
+    options: Options,
     *,
-    seed: int,
-    clock: ClockName = "virtual",
-    plugins: Iterable[type] = (),
-    tie_break: TieBreak = "random",
-    detail: bool = True,
     registry: Registry = IN_TREE,
     history_bytes: float = HISTORY_BYTES,
-    strict: bool = False,
-    feature_gates: Mapping[str, bool] = NO_GATES,
 ) -> Setup:
+    for name in options:
+        _check_choice("an option", name, list(Options.__annotations__))
+    seed, feature_gates = options.get("seed", 0), options.get("feature_gates")
+    clock, tie_break = options.get("clock", "virtual"), options.get("tie_break", "random")
     _check_choice("clock", clock, get_args(ClockName))
     _check_choice("tie_break", tie_break, get_args(TieBreak))
     if not isinstance(seed, int):
@@ -74,8 +82,8 @@ def make_setup(
             )
         loaded = config
     else:
-        loaded = load_config(config, gates=_gates(feature_gates))
-    own = _named(plugins, registry)
+        loaded = load_config(config, gates=_gates(feature_gates or {}))
+    own = _named(options.get("plugins", ()), registry)
     loaded = _with_plugins(loaded, list(own))
     return Setup(
         replace(loaded, extenders=[]),
@@ -83,10 +91,10 @@ def make_setup(
         seed,
         clock,
         tie_break,
-        detail,
+        options.get("detail", True),
         history_bytes,
         tuple(extender.url_prefix for extender in loaded.extenders),
-        strict,
+        options.get("strict", False),
     )
 
 

@@ -12,7 +12,7 @@ export function EventsView() {
   const [offset, setOffset] = useState(0);
   const asked = useStill(text, 250);
   const { data, error } = useData("events", { q: asked, offset, limit: LIMIT });
-  return html`<section class="card" aria-label="Events"><div class="controls">
+  return html`<section class="card" aria-label="All events"><div class="controls">
       <${SearchField} id="event-filter" name="q" label="Show only" value=${text} onInput=${(/** @type {string} */ t) => { setText(t); setOffset(0); }} placeholder="pod, node, reason or words" /></div>
     <${Problem} error=${error} />
     ${data ? html`<${Table} caption="Events" rows=${data.rows} columns=${[
