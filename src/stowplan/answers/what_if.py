@@ -156,7 +156,7 @@ def what_if(
             for name in drain:
                 blocked |= after.drain(name)
             after.run()
-            return _compared(before, after, blocked)
+            return compared(before, after, blocked)
 
 
 def _provide(
@@ -171,7 +171,7 @@ def _provide(
             after.apply(objects)
 
 
-def _compared(before: Cluster, after: Cluster, blocked: dict[str, str]) -> WhatIf:
+def compared(before: Cluster, after: Cluster, blocked: dict[str, str]) -> WhatIf:
     preempted = {
         victim: decision.pod
         for last in after.decisions()

@@ -54,6 +54,7 @@ COMMANDS = {
     "record": LazyCommand(
         "stowplan.cli.record", "record", "Follow a cluster and write it down, to replay."
     ),
+    "ui": LazyCommand("stowplan.cli.ui", "ui", "Show a cluster and every decision in a browser."),
     "bench": LazyCommand("stowplan.cli.bench", "bench", "Measure pods per second."),
     "plugins": LazyCommand("stowplan.cli.plugins", "plugins", "List the scheduling plugins."),
     "completion": LazyCommand(
