@@ -379,3 +379,24 @@ def test_gpus_are_claimed_and_given_back() -> None:
 
         with pytest.raises(InputError, match="number of GPUs"):
             cluster.add_nodes(1, gpus=129)
+
+
+def test_a_job_of_a_dump_gets_its_pods_and_no_more() -> None:
+    """It selects them by its uid, which a manifest does not say."""
+    template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}
+    job = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": "j"},
+        "spec": {"parallelism": 2, "completions": 2, "template": template},
+    }
+    node = {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": "n"},
+        "status": {"allocatable": {"cpu": "1", "pods": "10"}},
+    }
+    with sp.Cluster.from_dump([node, job]) as cluster:
+        cluster.run()
+
+        assert [pod.spec.node_name for pod in cluster.pods()] == ["n", "n"]

@@ -77,10 +77,22 @@ def with_missing(entries: list[InputObject]) -> list[InputObject]:
     controllers = _Controllers(entries)
     complete = []
     for entry in entries:
+        if isinstance(entry.obj, Job):
+            entry = _with_selector(entry)
         complete.append(entry)
         if entry.obj.metadata.deletion_timestamp is None:
             complete.extend(controllers.make(entry))
     return complete
+
+
+def _with_selector(entry: InputObject) -> InputObject:
+    """A Job as an API server would have it: how many pods, and by which labels it knows them.
+
+    Without them its controller would not take its own pods for its own, and make others for ever.
+    """
+    job = decode(with_job_selector(entry.data, entry.obj.uid), entry.where)
+    assert job is not None
+    return dataclasses.replace(entry, obj=default_object(with_uid(job), creating=False))
 
 
 class _Controllers:
@@ -120,8 +132,8 @@ class _Controllers:
                 yield from self._of_stateful_set(entry, owner)
             case DaemonSet() as owner:
                 yield from self._of_daemon_set(entry, owner)
-            case Job():
-                yield from self._of_job(entry)
+            case Job() as job:
+                yield from self._of_job(entry, job)
             case Pod() as pod:
                 yield from self._claims_of(entry, pod)
             case _:
@@ -197,12 +209,7 @@ class _Controllers:
                 pinned = {**body, "spec": pin_to_node(body["spec"], node.name)}
                 yield from self._alike(entry, owner, pinned, 1, index)
 
-    def _of_job(self, entry: InputObject) -> Iterator[InputObject]:
-        # As an API server would have it: how many, and labels of its own.
-        job = decode(with_job_selector(entry.data, entry.obj.uid), entry.where)
-        assert isinstance(job, Job)
-        job = default_object(with_uid(job), creating=False)
-        assert isinstance(job, Job)
+    def _of_job(self, entry: InputObject, job: Job) -> Iterator[InputObject]:
         _require_template(entry, job)
         pods = self._pods.get(_identity(job), [])
         active = len(self._active(job))
