@@ -4,7 +4,7 @@
 
 The pods and GPU nodes of `tests/examples/openb`, default plugins, everything in this process.  Pods
 and nodes are each the real ones, or as many of one size.  Processor time from the first decision to
-the last, per pod: the cheapest of rounds that take turns, because the machine is never quiet.
+the last, per pod; the cheapest of some rounds that take turns: times are the machine's, too.
 """
 
 from __future__ import annotations
