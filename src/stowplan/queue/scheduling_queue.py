@@ -444,8 +444,11 @@ class SchedulingQueue:
         for key, group in self._unschedulable.groups.items():
             heard = self._hints.heard(key, event)
             if heard is not None:
-                pods = self._unschedulable.of(key, heard.names(key.gating_plugin, old, new))
-                self._hints.skipped(heard, event, len(group) - len(pods))
+                if heard.by_name is None:
+                    pods = list(group.values())
+                else:
+                    pods = self._unschedulable.of(key, heard.names(key.gating_plugin, old, new))
+                    self._hints.skipped(heard, event, len(group) - len(pods))
                 if pre_check is not None:
                     pods = [queued for queued in pods if pre_check(queued.info)]
                 concerned.append((key, heard, pods))
