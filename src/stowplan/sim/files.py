@@ -6,7 +6,6 @@ otherwise by name: CSV needs a mapping (`mapping.py`), one that is shipped or on
 
 from __future__ import annotations
 
-import importlib
 import zlib
 from pathlib import Path
 
@@ -15,7 +14,6 @@ from stowplan.sim import format as our_format
 from stowplan.sim.trace import Trace
 
 _START_BYTES = 4096
-_RECORDING = "stowplan.sim.recording"
 
 
 def read_trace(path: str | Path, mapping: str | Path | None = None) -> Trace:
@@ -75,17 +73,9 @@ def _read_file(path: Path) -> Trace:
 
 def _recording(path: Path) -> Trace | None:
     """What `stowplan record` wrote; None where the file is something else."""
-    try:
-        recording = importlib.import_module(_RECORDING)
-    except ModuleNotFoundError as error:
-        if error.name != _RECORDING:
-            raise
-        return None
-    if not recording.is_recording(path):
-        return None
-    trace = recording.read_recording(path)
-    assert isinstance(trace, Trace)
-    return trace
+    from stowplan.sim.recording import is_recording, read_recording
+
+    return read_recording(path) if is_recording(path) else None
 
 
 def _unzipped(start: bytes) -> bytes:

@@ -483,6 +483,12 @@ class Cluster:
         # By name: rooms above this one are not imported.
         return import_module("stowplan.answers").why(self, key, **options)
 
+    def snapshot(self, path: str | os.PathLike[str], *, anonymise: bool = False) -> None:
+        """Write all that scheduling reads to a file; without names, decisions stay the same."""
+        from stowplan.world.snapshot import take_snapshot
+
+        take_snapshot(self, anonymised=anonymise).write(path)
+
     def diff(self, other: Cluster) -> Diff:
         """What is different here from the other one: `trial.diff(cluster)`."""
         pods = list(self.pods())
