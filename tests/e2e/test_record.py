@@ -10,7 +10,6 @@ from typing import Any
 
 import stowplan as sp
 from stowplan.sim.files import read_trace
-from stowplan.sim.trace import Trace
 from tests.e2e import first_of_all
 from tests.e2e.harness.cluster import STOWPLAN
 from tests.e2e.harness.objects import ZONE, anti_affinity, node, pod, spread
@@ -40,32 +39,6 @@ def _config() -> dict[str, Any]:
     enabled = [{"name": name, "weight": weight} for name, weight in WEIGHTS.items()]
     score = {"enabled": enabled, "disabled": [{"name": "*"}]}
     return {"profiles": [{"schedulerName": "default-scheduler", "plugins": {"score": score}}]}
-
-
-def _replayed(trace: Trace, config: dict[str, Any]) -> dict[str, str]:
-    """Everything at its time, one after the other."""
-    kind = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
-    cluster = sp.Cluster({**kind, **config}, plugins=[first_of_all.FirstOfAll])
-    steps: list[tuple[float, int, Any]] = [(it.time_s, 1, it) for it in trace.changes]
-    steps += [(float(trace.node_joins_s[n]), 0, trace.node(n)) for n in range(trace.node_count)]
-    for n in range(trace.pod_count):
-        steps.append((float(trace.pod_arrival_s[n]), 2, trace.pod(n)))
-        if trace.pod_end_s[n] == trace.pod_end_s[n]:
-            steps.append((float(trace.pod_end_s[n]), 3, f"default/{trace.pod_name(n)}"))
-    nodes: dict[str, str] = {}
-    for _, sort, step in sorted(steps, key=lambda it: it[:2]):
-        if sort == 1:
-            if step.verb == "apply":
-                cluster.apply(dict(step.object))
-            continue
-        if sort == 3:
-            cluster.delete(step)
-            continue
-        cluster.apply(step)
-        cluster.run(0.0)
-        for found in cluster.pods(pending=False, namespace="default"):
-            nodes[found.name] = found.spec.node_name
-    return nodes
 
 
 def test_a_recorded_cluster_replays_to_the_same_placements(
@@ -111,7 +84,14 @@ def test_a_recorded_cluster_replays_to_the_same_placements(
         trace.pod_name(n): trace.node_names[trace.pod_node[n]] for n in range(trace.pod_count)
     }
     assert recorded == placed
-    assert _replayed(trace, _config()) == placed
+    assert _simulated(file, _config()) == placed
+
+
+def _simulated(file: Path, config: dict[str, Any]) -> dict[str, str]:
+    kind = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+    result = sp.simulate(file, config={"live": {**kind, **config}}, plugin_paths=[str(PLUGIN)])
+    pods = result.runs[0].pods
+    return {str(name): str(where) for name, where in zip(pods["name"], pods["node"], strict=True)}
 
 
 def number_of_pods(file: Path) -> int:

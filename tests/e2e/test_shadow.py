@@ -159,7 +159,7 @@ def test_stock_scheduler_decides_as_we_would_while_pods_come_and_go(stock: Stock
 
     _run_at(RATE, PODS, step)
     stock.until_decided(PODS - 20)
-    assert "note: no right" not in stock.shadow.text(), "deploy/reader.yaml is enough"
+    assert "note: no right" not in stock.shadow.text(), "deploy/reader/role.yaml is enough"
     told = stock.end()
     assert told["decisions"] >= PODS - 20
     assert told["agreement"] >= 99.0, _report(stock)

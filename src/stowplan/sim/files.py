@@ -6,7 +6,6 @@ otherwise by name: CSV needs a mapping (`mapping.py`), one that is shipped or on
 
 from __future__ import annotations
 
-import importlib
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,7 +18,6 @@ SHIPPED_FOLDER = Path(__file__).parent / "traces"
 SHIPPED = tuple(sorted(path.stem for path in SHIPPED_FOLDER.glob(f"*{our_format.SUFFIX}")))
 
 _START_BYTES = 4096
-_RECORDING = "stowplan.sim.recording"
 
 
 def read_trace(
@@ -88,17 +86,9 @@ def _read_file(path: Path) -> Trace:
 
 def _recording(path: Path) -> Trace | None:
     """What `stowplan record` wrote; None where the file is something else."""
-    try:
-        recording = importlib.import_module(_RECORDING)
-    except ModuleNotFoundError as error:
-        if error.name != _RECORDING:
-            raise
-        return None
-    if not recording.is_recording(path):
-        return None
-    trace = recording.read_recording(path)
-    assert isinstance(trace, Trace)
-    return trace
+    from stowplan.sim.recording import is_recording, read_recording
+
+    return read_recording(path) if is_recording(path) else None
 
 
 def _unzipped(start: bytes) -> bytes:

@@ -490,6 +490,12 @@ class Cluster:
         """`capacity`, `nodes` or `consolidate`: `stowplan.answers.plan`."""
         return import_module("stowplan.answers").plan(self, question, *words, **options)
 
+    def snapshot(self, path: str | os.PathLike[str], *, anonymise: bool = False) -> None:
+        """Write all that scheduling reads to a file; without names, decisions stay the same."""
+        from stowplan.world.snapshot import take_snapshot
+
+        take_snapshot(self, anonymised=anonymise).write(path)
+
     def diff(self, other: Cluster) -> Diff:
         """What is different here from the other one: `trial.diff(cluster)`."""
         pods = list(self.pods())

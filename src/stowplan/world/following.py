@@ -109,7 +109,7 @@ class Following:
         if needed:
             raise Forbidden(
                 f"rights are missing at {client.server}: {', '.join(map(str, needed))}",
-                hint="deploy/reader.yaml has the role that is enough",
+                hint="deploy/reader/role.yaml has the role that is enough",
             )
         for right in missing:
             self.on_missing(what_is_hidden(right.verb, right.kind))

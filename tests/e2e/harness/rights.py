@@ -37,11 +37,11 @@ def grant(cluster: Cluster) -> None:
 
 
 def grant_reader(cluster: Cluster) -> None:
-    """The reader what deploy/reader.yaml says, once."""
+    """The reader what deploy/reader/role.yaml says, once."""
     if not cluster.has_roles:
         return
     api, group = cluster.api(), "rbac.authorization.k8s.io"
-    [role] = yaml.safe_load_all((MANIFEST.parent / "reader.yaml").read_text())
+    [role] = yaml.safe_load_all((MANIFEST.parent / "reader" / "role.yaml").read_text())
     binding = {
         "apiVersion": f"{group}/v1",
         "kind": "ClusterRoleBinding",
