@@ -19,6 +19,7 @@ _HOMES = {
     "Remark": "stowplan.world.remarks",
     "Table": "stowplan.world.table",
     "dry_run": "stowplan.world.dry_run",
+    "simulate": "stowplan.sim.simulate",
     "read_trace": "stowplan.sim.files",
 }
 """Where each exported name is defined."""
@@ -37,6 +38,7 @@ __all__ = [
     "errors",
     "plugin",
     "read_trace",
+    "simulate",
 ]
 
 

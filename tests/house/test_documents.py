@@ -132,7 +132,7 @@ def test_a_wrong_option_would_be_noticed() -> None:
     command = main.get_command(click.Context(main), "dry-run")
     assert command is not None
 
-    for words in (["--file", "a"], ["-o", "yaml"]):
+    for words in (["--file", "a"], ["-o", "toml"]):
         with pytest.raises(click.UsageError):
             _parse(command, words)
 
@@ -157,7 +157,9 @@ def test_verbs_of_make_exist() -> None:
 
 REPEATABLE = (
     "python examples/",
+    "stowplan compare",
     "stowplan dry-run -f examples/",
+    "stowplan plan",
     "stowplan plugins",
     "stowplan trace inspect openb",
     "stowplan what-if",
