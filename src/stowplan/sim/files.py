@@ -6,20 +6,19 @@ otherwise by name: CSV needs a mapping (`mapping.py`), one that is shipped or on
 
 from __future__ import annotations
 
-import importlib
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
 
 from stowplan.errors import InputError
 from stowplan.sim import format as our_format
+from stowplan.sim.recording import is_recording, read_recording
 from stowplan.sim.trace import Trace
 
 SHIPPED_FOLDER = Path(__file__).parent / "traces"
 SHIPPED = tuple(sorted(path.stem for path in SHIPPED_FOLDER.glob(f"*{our_format.SUFFIX}")))
 
 _START_BYTES = 4096
-_RECORDING = "stowplan.sim.recording"
 
 
 def read_trace(
@@ -45,9 +44,6 @@ def read_trace(
 
         return read_csv_trace(path, mapping, {k: Path(v) for k, v in (tables or {}).items()})
     if path.is_dir():
-        recording = _recording(path)
-        if recording is not None:
-            return recording
         raise InputError(
             "a folder of tables needs a mapping", where=str(path), hint=_mapping_hint()
         )
@@ -64,9 +60,8 @@ def _read_file(path: Path) -> Trace:
         start = file.read(_START_BYTES)
     if our_format.is_ours(start):
         return our_format.read(path)
-    recording = _recording(path)
-    if recording is not None:
-        return recording
+    if is_recording(path):
+        return read_recording(path)
     start = _unzipped(start)
     if start.lstrip()[:1] == b"{" or ".log" in path.suffixes:
         from stowplan.sim.audit import read_audit_log
@@ -84,21 +79,6 @@ def _read_file(path: Path) -> Trace:
         hint=f"there are: {our_format.SUFFIX}, CSV with a mapping, audit logs of Kubernetes "
         "(JSON lines), SimKube's .sktrace, recordings",
     )
-
-
-def _recording(path: Path) -> Trace | None:
-    """What `stowplan record` wrote; None where the file is something else."""
-    try:
-        recording = importlib.import_module(_RECORDING)
-    except ModuleNotFoundError as error:
-        if error.name != _RECORDING:
-            raise
-        return None
-    if not recording.is_recording(path):
-        return None
-    trace = recording.read_recording(path)
-    assert isinstance(trace, Trace)
-    return trace
 
 
 def _unzipped(start: bytes) -> bytes:
