@@ -147,6 +147,20 @@ def test_a_cordon_and_a_service_are_changes_and_heartbeats_are_not(tmp_path: Pat
     assert changes[1].object["metadata"] == {"name": "s"}
 
 
+def test_amounts_that_a_kubelet_tells_later_are_the_nodes_own(tmp_path: Path) -> None:
+    bare = node("n1") | {"status": {}}
+    path = log(
+        tmp_path,
+        event(0, "create", "nodes", "n1", responseObject=bare),
+        event(1, "patch", "nodes/status", "n1", responseObject=node("n1")),
+    )
+
+    trace = read_trace(path)
+
+    assert trace.changes == ()
+    assert trace.node(0)["status"]["allocatable"] == {"cpu": "4", "pods": "110"}
+
+
 def test_what_cannot_be_read_is_counted(tmp_path: Path) -> None:
     nonsense = pod("x") | {"spec": {"containers": 7}}
     path = log(

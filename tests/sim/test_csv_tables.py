@@ -104,11 +104,11 @@ def test_rows_that_make_no_sense_are_counted_exactly_with_their_lines(tmp_path: 
 
 
 def test_cells_become_fields(tmp_path: Path) -> None:
-    trace = small(tmp_path, "good,a,2,10,n1,1500,64\nother,a,3,,,2000,64\n")
+    trace = small(tmp_path, "good,a,2,10,n1,1500.2,64\nother,a,3,,,2000,64\n")
 
     assert trace.pod(0)["metadata"] == {"namespace": "a", "labels": {"team": "a"}, "name": "good"}
     assert trace.pod(0)["spec"]["schedulerName"] == "mine"
-    assert requests(trace, 0) == {"cpu": "1500m", "memory": "64Mi"}
+    assert requests(trace, 0) == {"cpu": "1501m", "memory": "64Mi"}
     assert requests(trace, 1) == {"cpu": "2", "memory": "64Mi"}
     assert trace.pod_arrival_s.tolist() == [120.0, 180.0]
     assert trace.pod_run_s.tolist() == [480.0, math.inf]

@@ -99,3 +99,12 @@ def test_a_summary_says_what_is_asked_for_over_time() -> None:
     assert found["demand"]["cpu"]["mean"] == pytest.approx(60_000 * 60 / 119, rel=1e-6)
     assert found["arrivals"]["per_hour_max"] == 60
     assert found["lifetimes_s"]["p50"] == 3600.0
+
+
+def test_who_goes_makes_room_for_who_comes_at_that_moment() -> None:
+    arrival_s = steady().pod_arrival_s
+    one_by_one = replace(
+        steady(templates=1), pod_run_s=np.full(100, 60.0), pod_end_s=arrival_s + 60.0
+    )
+
+    assert summary(one_by_one)["demand"]["cpu"]["peak"] == 1000

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from stowplan.errors import InputError
 from stowplan.sim.trace import Change, Trace
 from stowplan.sim.transform import cut, scale, shuffle, superpose
-from tests.sim.traces import steady, traces
+from tests.sim.traces import node_template, pod_template, steady, traces
 
 quick = settings(max_examples=50, deadline=None)
 
@@ -91,6 +91,19 @@ def test_a_window_opens_with_what_was_there() -> None:
     assert window.changes[0].object["metadata"]["labels"] == {"v": "2"}
 
 
+def test_what_happens_as_a_window_opens_has_happened() -> None:
+    service = {"kind": "Service", "metadata": {"name": "s"}}
+    trace = replace(
+        steady(), changes=(Change(0.0, "apply", service), Change(3600.0, "delete", service))
+    )
+
+    window = cut(trace, from_s=3600)
+
+    # The pod of minute 0 ends then.
+    assert window.pod_count == 99
+    assert [(c.time_s, c.verb) for c in window.changes] == [(0.0, "delete")]
+
+
 @pytest.mark.slow
 @quick
 @given(traces(), st.floats(0.05, 5), st.integers(0, 5))
@@ -158,6 +171,19 @@ def test_superposed_traces_keep_apart_what_shares_a_name() -> None:
 
     assert sorted(both.pod_names or ()) == ["a", "a-2", "a-2-2", "a-3"]
     assert sorted(both.node_names) == ["n0", "n0-2", "n1", "n1-2"]
+
+
+def test_superposed_pods_and_nodes_keep_their_templates() -> None:
+    first = steady(pods=3, nodes=2, templates=1)
+    second = replace(
+        first, pod_templates=(pod_template("7"),), node_templates=(node_template("64"),) * 2
+    )
+
+    both = superpose([first, second])
+
+    assert pod_rows(both) == pod_rows(first) + pod_rows(second)
+    amounts = [both.node(n)["status"]["capacity"]["cpu"] for n in range(4)]
+    assert amounts == ["8", "16", "64", "64"]
 
 
 @pytest.mark.parametrize("factor", [0.0, -1.0, float("nan"), float("inf"), 1e9])

@@ -317,8 +317,14 @@ def pod_template_of(manifest: dict[str, Any]) -> dict[str, Any]:
 
 
 def _without_mounts(container: dict[str, Any], volumes: set[Any]) -> dict[str, Any]:
-    mounts = [m for m in container.get("volumeMounts") or () if m.get("name") not in volumes]
-    return {**container, "volumeMounts": mounts}
+    # Scheduling does not read mounts, so nobody has looked at their types.
+    mounts = container.get("volumeMounts")
+    kept = [
+        mount
+        for mount in (mounts if isinstance(mounts, list) else ())
+        if isinstance(mount, dict) and str(mount.get("name")) not in volumes
+    ]
+    return {**container, "volumeMounts": kept}
 
 
 def _node_manifest(manifest: dict[str, Any]) -> dict[str, Any]:

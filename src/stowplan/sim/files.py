@@ -12,6 +12,7 @@ from pathlib import Path
 
 from stowplan.errors import InputError
 from stowplan.sim import format as our_format
+from stowplan.sim.recording import is_recording, read_recording
 from stowplan.sim.trace import Trace
 
 SHIPPED_FOLDER = Path(__file__).parent / "traces"
@@ -43,9 +44,6 @@ def read_trace(
 
         return read_csv_trace(path, mapping, {k: Path(v) for k, v in (tables or {}).items()})
     if path.is_dir():
-        recording = _recording(path)
-        if recording is not None:
-            return recording
         raise InputError(
             "a folder of tables needs a mapping", where=str(path), hint=_mapping_hint()
         )
@@ -62,9 +60,8 @@ def _read_file(path: Path) -> Trace:
         start = file.read(_START_BYTES)
     if our_format.is_ours(start):
         return our_format.read(path)
-    recording = _recording(path)
-    if recording is not None:
-        return recording
+    if is_recording(path):
+        return read_recording(path)
     start = _unzipped(start)
     if start.lstrip()[:1] == b"{" or ".log" in path.suffixes:
         from stowplan.sim.audit import read_audit_log
@@ -82,13 +79,6 @@ def _read_file(path: Path) -> Trace:
         hint=f"there are: {our_format.SUFFIX}, CSV with a mapping, audit logs of Kubernetes "
         "(JSON lines), SimKube's .sktrace, recordings",
     )
-
-
-def _recording(path: Path) -> Trace | None:
-    """What `stowplan record` wrote; None where the file is something else."""
-    from stowplan.sim.recording import is_recording, read_recording
-
-    return read_recording(path) if is_recording(path) else None
 
 
 def _unzipped(start: bytes) -> bytes:

@@ -172,7 +172,11 @@ def fields_in(text: str) -> tuple[str, ...]:
 
 
 def filled(text: str, row: dict[str, str]) -> str:
-    """The text with cells in it; empty when one of them is."""
+    """The text with cells in it; empty when one of them is.
+
+    >>> filled("{a}-{b}", {"a": "x", "b": "y"}), filled("{a}-{b}", {"a": "x", "b": ""})
+    ('x-y', '')
+    """
     cells = {name: row[name] for name in fields_in(text)}
     return _FIELD.sub(lambda found: cells[found[1]], text) if all(cells.values()) else ""
 

@@ -269,7 +269,8 @@ def _key(manifest: Any) -> str | None:
     if not isinstance(manifest, dict) or not isinstance(manifest.get("metadata"), dict):
         return None
     name, kind = manifest["metadata"].get("name"), manifest.get("kind")
-    if not name or not kind or not isinstance(manifest.get("spec") or {}, dict):
+    named = isinstance(name, str) and isinstance(kind, str) and name and kind
+    if not named or not isinstance(manifest.get("spec") or {}, dict):
         return None
     return f"{kind}:{manifest['metadata'].get('namespace') or 'default'}/{name}"
 
