@@ -3,6 +3,6 @@
 `trace.py` has the type that everything here passes around: a trace in columns.  `files.py` finds
 the reader of a file and writes the format of our own; `docs/traces.md` describes it.
 
-`simulate.py` runs a trace: `run.py` is one run, `record.py` what is noted on the way, `measures.py` what
-it comes to, `results.py` the folder, `report.py` the page.
+`simulate.py` runs a trace: `run.py` is one run, `record.py` what is noted on the way, `measures.py`
+what it comes to, `results.py` the folder, `report.py` the page.
 """
