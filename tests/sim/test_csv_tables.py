@@ -4,12 +4,25 @@ from __future__ import annotations
 
 import gzip
 import math
+import re
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from stowplan.errors import InputError
 from stowplan.sim.files import read_trace
+from stowplan.sim.mapping import (
+    Events,
+    Filter,
+    Join,
+    Mapping,
+    Nodes,
+    Number,
+    Outcomes,
+    Pods,
+    Values,
+)
 from stowplan.sim.trace import Outcome, Remark, Trace
 
 OPENB = Path(__file__).parents[1] / "examples" / "openb"
@@ -267,3 +280,13 @@ def test_a_table_without_a_mapping_says_how() -> None:
     with pytest.raises(InputError, match="a CSV table needs a mapping") as caught:
         read_trace(OPENB / "pods_default.csv.gz")
     assert "openb" in caught.value.hint
+
+
+def test_every_field_of_a_mapping_is_documented() -> None:
+    structs = (Number, Values, Filter, Outcomes, Join, Events, Nodes, Pods, Mapping)
+    wanted = {f.encode_name for struct in structs for f in msgspec.structs.fields(struct)}
+    text = (Path(__file__).parents[2] / "docs" / "traces.md").read_text()
+
+    section = text.partition("## CSV and mappings")[2].partition("\n## ")[0]
+
+    assert wanted - set(re.findall(r"\w+", section)) == set()

@@ -249,6 +249,8 @@ class Store:
         """The objects with their rests, and the version they are at."""
         items, version = self._select(kind, options)
         table = self._ledger.tables[kind.struct]
+        if not table.rests:
+            return [(thing, None) for thing in items], version
         return [(thing, table.rest(thing.namespace, thing.name)) for thing in items], version
 
     def follow(

@@ -51,9 +51,10 @@ class LazyGroup(click.Group):
             return None
         command = getattr(importlib.import_module(lazy.module), lazy.attribute)
         assert isinstance(command, click.Command), f"{lazy.module}.{lazy.attribute}: no command"
-        if not any("--verbose" in option.opts for option in command.params):
-            command.params.append(self._verbose_option())
-        refuse_urls(command)
+        for each in (command, *getattr(command, "commands", {}).values()):
+            if not any("--verbose" in option.opts for option in each.params):
+                each.params.append(self._verbose_option())
+            refuse_urls(each)
         return command
 
     def resolve_command(
