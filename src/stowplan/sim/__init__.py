@@ -4,4 +4,7 @@
 the reader of a file: `format.py` (our own), `csv_tables.py` with `mapping.py`, `audit.py`,
 `simkube.py`; `building.py` is what readers share.  `transform.py` and `synthesise.py` make traces
 of traces, `summary.py` says what one is like.  `docs/traces.md` describes the format.
+
+`simulate.py` runs a trace: `run.py` is one run, `record.py` what is noted on the way, `measures.py`
+what it comes to, `results.py` the folder, `report.py` the page.
 """

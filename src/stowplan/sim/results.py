@@ -97,7 +97,7 @@ class Result:
 
 
 def to_json(data: Any) -> str:
-    return json.dumps(data, indent=1, sort_keys=True, allow_nan=False) + "\n"
+    return json.dumps(data, indent=1, allow_nan=False) + "\n"
 
 
 def run_folder(home: Path, config: str, seed: int) -> Path:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from stowplan.printable import printable
 
 WIDTH, HEIGHT = 560, 250
-LEFT, RIGHT, TOP, BOTTOM = 58, 12, 12, 34
+LEFT, RIGHT, TOP, BOTTOM = 58, 22, 12, 34
 
 
 def escape(text: str) -> str:
@@ -118,14 +118,14 @@ def intervals(rows: Sequence[Interval], label: str, *, title: str) -> str:
     ends = [abs(row.mean) + (row.margin or 0.0) for row in rows]
     reach = max([*ends, 1e-9])
     scale = axis(label, -reach, reach, unit="%")
-    height, left = 22 * len(rows) + 40, 210
-    length = WIDTH + 120 - left - 120
+    height, left = 22 * len(rows) + 44, 250
+    length = WIDTH + 10 - left
     zero = scale.place(0.0, left, length)
     parts = [f'<line class="zero" x1="{zero:.1f}" x2="{zero:.1f}" y1="4" y2="{height - 30}"/>']
     for place, text in scale.ticks:
         x = scale.place(place, left, length)
-        parts.append(f'<text class="tick" x="{x:.1f}" y="{height - 14}">{escape(text)}</text>')
-    parts.append(f'<text class="tick" x="{left + length / 2:.1f}" y="{height - 1}">'
+        parts.append(f'<text class="tick" x="{x:.1f}" y="{height - 18}">{escape(text)}</text>')
+    parts.append(f'<text class="tick" x="{left + length / 2:.1f}" y="{height - 3}">'
                  f"{escape(label)}</text>")  # fmt: skip
     for n, row in enumerate(rows):
         y = 16 + 22 * n

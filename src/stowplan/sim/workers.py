@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import multiprocessing
-import pickle
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
@@ -160,9 +159,9 @@ _counts: Any = None
 """Of this worker process."""
 
 
-def _begin(pickled: bytes, counts: Any) -> None:
+def _begin(inputs: Inputs, counts: Any) -> None:
     global _inputs, _counts
-    _inputs, _counts = pickle.loads(pickled), counts
+    _inputs, _counts = inputs, counts
 
 
 def _do(number: int, place: int, task: Task) -> tuple[int, Run]:
@@ -180,18 +179,16 @@ def _do(number: int, place: int, task: Task) -> tuple[int, Run]:
 
 
 def _in_processes(inputs: Inputs, tasks: Numbered, workers: int, progress: Progress) -> Done:
-    try:
-        pickled = pickle.dumps(inputs)
-    except (pickle.PicklingError, AttributeError, TypeError):
+    if any("<locals>" in plugin.__qualname__ for plugin in inputs.plugins):
         raise InputError(
             "plugins that are not importable cannot be sent to other processes",
             where="workers",
             hint="put them into a file and use plugin_paths, or workers=1",
-        ) from None
+        )
     context = multiprocessing.get_context("spawn")
     counts = context.Array("l", 2 * len(tasks), lock=False)
     pool = ProcessPoolExecutor(
-        workers, mp_context=context, initializer=_begin, initargs=(pickled, counts)
+        workers, mp_context=context, initializer=_begin, initargs=(inputs, counts)
     )
     waiting: set[Future[tuple[int, Run]]] = set()
     try:
