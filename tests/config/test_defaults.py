@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from stowplan.config import Duration, PluginRef, load_config, parse_feature_gates
-from stowplan.config.defaults import SYSTEM_SPREAD_CONSTRAINTS, default_plugins, with_defaults
+from stowplan.config.defaults import default_plugins, with_defaults
 from stowplan.config.types import (
     ClientConnection,
     DefaultPreemptionArgs,
@@ -263,15 +263,6 @@ def test_without_their_gates_the_timeouts_of_dynamic_resources_stay_unset() -> N
     gates = parse_feature_gates("DRASchedulerFilterTimeout=false,DRADeviceBindingConditions=false")
 
     assert load(gates).profiles[0].args("DynamicResources") == DynamicResourcesArgs()
-
-
-def test_what_system_spreading_stands_for() -> None:
-    assert [
-        (c.topology_key, c.max_skew, c.when_unsatisfiable) for c in SYSTEM_SPREAD_CONSTRAINTS
-    ] == [
-        ("kubernetes.io/hostname", 3, "ScheduleAnyway"),
-        ("topology.kubernetes.io/zone", 5, "ScheduleAnyway"),
-    ]
 
 
 def test_an_extender_waits_five_seconds_unless_told() -> None:

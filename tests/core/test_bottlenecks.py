@@ -134,13 +134,6 @@ def test_the_report_is_plain_data() -> None:
     assert (phase["severity"], phase["count"], phase["p95_s"]) == ("Critical", 1, 2.0)
 
 
-def test_thresholds_can_be_ones_own() -> None:
-    bottlenecks = Bottlenecks(Watch(), thresholds_s={"Bind": 10.0})
-    bottlenecks.points("Bind", "", "", [2.0])
-
-    assert bottlenecks.report().bottlenecks == []
-
-
 # -- listening to a scheduler -----------------------------------------------------------------
 
 

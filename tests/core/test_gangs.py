@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from random import Random
+from typing import Any
 
 from stowplan.core.attempts import AttemptLog
 from stowplan.core.messages import Added, Call, ScheduleNext, Tick
@@ -18,10 +19,12 @@ ASKED_TO_WAIT = (
 )
 
 
-def members(group: str, count: int, cpu: int = 1, first: int = 0, priority: int = 0) -> list[Pod]:
+def members(
+    group: str, count: int, cpu: int = 1, first: int = 0, priority: int = 0, **more: Any
+) -> list[Pod]:
     spec = {"priority": priority}
     names = [f"{group}-{number}" for number in range(first, first + count)]
-    return [pod(name, group=group, cpu=cpu, spec=spec) for name in names]
+    return [pod(name, group=group, cpu=cpu, spec=spec, **more) for name in names]
 
 
 def test_a_gang_that_fits_is_bound_as_a_whole() -> None:

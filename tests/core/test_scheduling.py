@@ -9,7 +9,8 @@ import pytest
 from stowplan.core.messages import Added
 from stowplan.framework.effects import Sleep
 from stowplan.framework.plugin import PreFlight
-from stowplan.objects.api import Bind
+from stowplan.objects.api import Bind, Patch
+from stowplan.objects.kinds import NODE
 from tests.builders import info, node, pod
 from tests.core.harness import Cluster, is_a, make_plugin, status_patches
 
@@ -243,6 +244,22 @@ def test_pre_bind_announces_the_node_and_waits() -> None:
     assert cluster.place("web") == "bound"
     # The API server empties it when it binds.
     assert cluster.nominated("web") == ""
+
+
+def test_pre_bind_that_only_writes_announces_nothing() -> None:
+    def pre_flight(self: object, cycle: object, pod: object, node: str) -> PreFlight:
+        return PreFlight()
+
+    def pre_bind(self: object, cycle: object, pod: object, node: str):  # type: ignore[no-untyped-def]
+        yield Patch(NODE, "", node, {"metadata": {"annotations": {"a": "b"}}}, "merge")
+
+    writing = make_plugin("Writing", pre_bind_pre_flight=pre_flight, pre_bind=pre_bind)
+    cluster = Cluster(node("node-1"), plugins=(writing,))
+    cluster.api.hold(is_a(Bind))
+
+    cluster.add(pod("web"))
+
+    assert (cluster.place("web"), cluster.nominated("web")) == ("assumed", "")
 
 
 @pytest.mark.parametrize("ttl_s", [0, 30])

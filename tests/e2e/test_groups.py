@@ -11,7 +11,6 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,200 +18,20 @@ from typing import Any
 import pytest
 
 from tests.e2e.build_control_plane import MissingControlPlane, find
+from tests.e2e.group_cases import ALL, CASES, GROUPS, OWN, Case
 from tests.e2e.harness.cluster import ADMIN, RealCluster
-from tests.e2e.harness.objects import COLLECTIONS, node, pod, priority_class
+from tests.e2e.harness.objects import COLLECTIONS
 from tests.e2e.harness.processes import Process
 from tests.e2e.harness.rights import grant
 from tests.e2e.harness.scheduler import Scheduler, configuration
 from tests.e2e.harness.world import World
 
 Data = dict[str, Any]
-Step = Callable[[World], object]
 
-GROUPS = "/apis/scheduling.k8s.io/v1alpha2/namespaces/default/podgroups"
 REST_S = 2.5
 """Nothing new for so long: everything is at rest."""
 
-GANGS = "GenericWorkload=true,GangScheduling=true"
-TOPOLOGY = f"{GANGS},TopologyAwareWorkloadScheduling=true"
-PREEMPTION = f"{GANGS},WorkloadAwarePreemption=true"
-ALL = f"{TOPOLOGY},WorkloadAwarePreemption=true"
-
-CLAIMS = f"{GANGS},DRAWorkloadResourceClaims=true"
-DEVICES = "/apis/resource.k8s.io/v1"
-OWN = {
-    "PodGroup": GROUPS,
-    "ResourceClaim": f"{DEVICES}/namespaces/default/resourceclaims",
-    "ResourceSlice": f"{DEVICES}/resourceslices",
-    "DeviceClass": f"{DEVICES}/deviceclasses",
-}
-"""What is made here besides, and goes at the end of each case."""
-
 COLLECTIONS.update(OWN)
-
-
-def group(name: str, min_count: int = 0, **spec: Any) -> Data:
-    policy = {"gang": {"minCount": min_count}} if min_count else {"basic": {}}
-    return {
-        "apiVersion": "scheduling.k8s.io/v1alpha2",
-        "kind": "PodGroup",
-        "metadata": {"name": name, "namespace": "default"},
-        "spec": {"schedulingPolicy": policy, **spec},
-    }
-
-
-def members(name: str, count: int, cpu: str = "1", first: int = 0, **spec: Any) -> list[Data]:
-    belongs = {"schedulingGroup": {"podGroupName": name}}
-    return [pod(f"{name}-{n}", cpu=cpu, **belongs, **spec) for n in range(first, first + count)]
-
-
-def _device(kind: str, name: str, **spec: Any) -> Data:
-    return {
-        "apiVersion": "resource.k8s.io/v1",
-        "kind": kind,
-        "metadata": {"name": name},
-        "spec": spec,
-    }
-
-
-def one_device(on: str) -> list[Data]:
-    """A claim for the only device there is."""
-    pool = {"name": on, "generation": 1, "resourceSliceCount": 1}
-    asked = {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 1}
-    return [
-        _device("DeviceClass", "gpu"),
-        _device(
-            "ResourceSlice",
-            f"slice-{on}",
-            driver="gpu.example.com",
-            nodeName=on,
-            pool=pool,
-            devices=[{"name": "gpu-0"}],
-        ),
-        _device("ResourceClaim", "c", devices={"requests": [{"name": "r", "exactly": asked}]}),
-    ]
-
-
-NAMED = [{"name": "net", "resourceClaimName": "c"}]
-
-
-def rack(key: str) -> Data:
-    return {"schedulingConstraints": {"topology": [{"key": key}]}}
-
-
-@dataclass(frozen=True)
-class Case:
-    name: str
-    gates: str
-    objects: list[Data]
-    later: list[list[Data]] = field(default_factory=list)
-    """Added one after the other, each when everything is at rest."""
-    deleted: tuple[str, ...] = ()
-    """Pods that end then: nobody else ends those that were evicted."""
-    compares_events: bool = True
-    """Not where what was said on the way depends on how often it was tried."""
-
-
-IN_RACKS = [
-    node("a1", cpu="2", labels={"rack": "a"}),
-    node("a2", cpu="2", labels={"rack": "a"}),
-    node("b1", cpu="3", labels={"rack": "b"}),
-    node("c1", cpu="8"),
-]
-
-CASES = [
-    Case("fits", GANGS, [node("n", cpu="4"), group("g", 3), *members("g", 3)]),
-    Case("too large", GANGS, [node("n", cpu="2"), group("g", 3), *members("g", 3)]),
-    Case(
-        "room comes",
-        GANGS,
-        [node("n", cpu="2"), group("g", 3), *members("g", 3)],
-        [[node("m", cpu="1")]],
-    ),
-    Case("no group", GANGS, [node("n"), *members("g", 2)]),
-    Case("too few", GANGS, [node("n"), group("g", 3), *members("g", 2)]),
-    Case(
-        "last member comes",
-        GANGS,
-        [node("n"), group("g", 3), *members("g", 2)],
-        [members("g", 1, first=2)],
-    ),
-    Case("group comes last", GANGS, [node("n"), *members("g", 2)], [[group("g", 2)]]),
-    Case("surplus", GANGS, [node("n", cpu="2"), group("g", 2), *members("g", 3)]),
-    Case("basic", GANGS, [node("n", cpu="2"), group("g"), *members("g", 3)]),
-    Case(
-        "group alone", "GenericWorkload=true", [node("n", cpu="2"), group("g", 3), *members("g", 3)]
-    ),
-    Case("no gates", "", [node("n", cpu="2"), group("g", 3), *members("g", 3)]),
-    Case(
-        "error",
-        GANGS,
-        [
-            node("n"),
-            group("g", 2),
-            *members("g", 1),
-            *members("g", 1, first=1, schedulerName="other"),
-        ],
-    ),
-    Case("one rack", TOPOLOGY, [*IN_RACKS, group("g", 4, **rack("rack")), *members("g", 4)]),
-    Case(
-        "no rack is large enough",
-        TOPOLOGY,
-        [*IN_RACKS[:2], group("g", 5, **rack("rack")), *members("g", 5)],
-    ),
-    Case("no such label", TOPOLOGY, [*IN_RACKS, group("g", 1, **rack("row")), *members("g", 1)]),
-    Case(
-        "claim of the group",
-        CLAIMS,
-        [
-            node("n"),
-            *one_device("n"),
-            group("g", 2, resourceClaims=NAMED),
-            *members("g", 2, resourceClaims=NAMED),
-        ],
-        compares_events=False,
-    ),
-    Case(
-        "shared claim",
-        GANGS,
-        [node("n"), *one_device("n"), group("g", 2), *members("g", 2, resourceClaims=NAMED)],
-        compares_events=False,
-    ),
-    Case("no constraint", TOPOLOGY, [node("n", cpu="2"), group("g", 3), *members("g", 3)]),
-    Case(
-        "evicts for a group",
-        PREEMPTION,
-        [
-            priority_class("high", 1000),
-            node("n", cpu="2"),
-            pod("low-0", cpu="1"),
-            pod("low-1", cpu="1"),
-        ],
-        [[group("g", 2, priorityClassName="high"), *members("g", 2)]],
-        ("low-0", "low-1"),
-        compares_events=False,
-    ),
-    Case(
-        "evicting does not help",
-        PREEMPTION,
-        [priority_class("high", 1000), node("n", cpu="2"), pod("low-0", cpu="1")],
-        [[group("g", 3, priorityClassName="high"), *members("g", 3)]],
-    ),
-    Case(
-        "nobody to evict",
-        PREEMPTION,
-        [node("n", cpu="2"), pod("low-0", cpu="1")],
-        [[group("g", 2), *members("g", 2)]],
-    ),
-    Case(
-        "members evict",
-        GANGS,
-        [priority_class("high", 1000), node("n", cpu="2"), pod("low-0", cpu="1")],
-        [[group("g", 2), *members("g", 2, priorityClassName="high")]],
-        ("low-0",),
-        compares_events=False,
-    ),
-]
 
 
 @pytest.fixture(scope="module")
@@ -248,8 +67,8 @@ def _seen(cluster: RealCluster, case: Case, start: Callable[[], Callable[[], Non
         time.sleep(1.0)
         world.create(*(it for it in case.objects if it["kind"] != "Node"))
         found = _at_rest(world)
-        for objects in case.later:
-            world.create(*objects)
+        for step in case.later:
+            _ = step(world) if callable(step) else world.create(*step)
             found = _at_rest(world)
         for name in case.deleted:
             world.delete("Pod", name)

@@ -13,7 +13,7 @@ from stowplan.framework.status import SKIP_ALWAYS, Code
 from stowplan.objects.pod import Pod
 from stowplan.plugins.dynamic_resources import DynamicResources
 from stowplan.plugins.dynamic_resources.filtering import CANNOT_ALLOCATE
-from stowplan.plugins.dynamic_resources.pod_claims import concerned_by_claim
+from stowplan.plugins.dynamic_resources.pod_claims import CONCERNED, names_of_change, names_of_pod
 from tests.builders import World, info, node, pod
 from tests.plugins.asking import filtered
 from tests.plugins.device_objects import (
@@ -111,9 +111,10 @@ def test_hints_of_claims(old: Any, new: Any, expected: Hint) -> None:
     world = World(device_class(), FREE)
 
     assert plugin(world)._after_claim_change(claiming("c"), old, new) is expected
-    concerned = concerned_by_claim(old, new)
-    assert expected is Hint.SKIP or concerned is None or concerned(claiming("c"))
-    assert concerned is None or not concerned(claiming("y"))
+    names = set(names_of_change(old, new))
+    if not CONCERNED.concerns_all(old, new):
+        assert expected is Hint.SKIP or not names.isdisjoint(names_of_pod(claiming("c")))
+    assert names.isdisjoint(names_of_pod(claiming("y")))
 
 
 def test_no_claim_wakes_a_pod_whose_own_claim_is_missing() -> None:

@@ -20,8 +20,8 @@ def failed(
     return queued
 
 
-def backoff(initial_s: float = 1.0, max_s: float = 10.0, *, windows: bool = True) -> BackoffQueue:
-    return BackoffQueue(by_priority, initial_s, max_s, windows=windows)
+def backoff(initial_s: float = 1.0, max_s: float = 10.0) -> BackoffQueue:
+    return BackoffQueue(by_priority, initial_s, max_s)
 
 
 @pytest.mark.parametrize(
@@ -67,14 +67,6 @@ def test_times_are_cut_to_whole_seconds(now_s: float, backs_off: bool) -> None:
 
     assert backoff().is_backing_off(queued, now_s) is backs_off
     assert queued.backoff_expiration_s == 1001
-
-
-def test_without_windows_times_are_exact() -> None:
-    queue = backoff(windows=False)
-    queued = failed(rejections=1, at_s=1000.5)
-
-    assert queue.is_backing_off(queued, 1001.5)
-    assert not queue.is_backing_off(queued, 1001.6)
 
 
 def test_the_expiration_is_worked_out_once() -> None:
@@ -198,12 +190,3 @@ def test_an_active_pod_goes_before_one_in_backoff() -> None:
     h.queue.add(active)
 
     assert h.pop().info is active
-
-
-def test_without_pop_from_backoff_nothing_is_taken_early() -> None:
-    h = Harness(pop_from_backoff=False)
-    queued = h.failed(pod(), "Fit")
-    h.queue.move_all(NODE_ADD, None, None)
-
-    assert (h.place(queued), h.queue.has_next, h.queue.pop()) == ("backoff", False, None)
-    assert h.queue.next_wakeup_s() == 1002.0

@@ -217,19 +217,6 @@ def test_the_gate_stands_before_backoff_too() -> None:
     assert len(plugin.asked) == asked
 
 
-def test_without_pop_from_backoff_the_gate_stands_behind_it() -> None:
-    info = pod()
-    plugin = gate("Gate")
-    h = Harness(plugin, FIT, pop_from_backoff=False)
-    h.failed(info)
-    plugin.closed_to.add(info.uid)
-
-    h.tick(5)
-    h.queue.flush_backoff()
-
-    assert h.place(info) == "gated"
-
-
 def test_a_failed_pod_that_meets_a_gate_waits_there() -> None:
     info = pod()
     plugin = gate("Gate")

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stowplan.framework.events import Action, ClusterEvent, Hint, Resource, on
+from stowplan.framework.events import Action, ClusterEvent, Concerned, Hint, Resource, on
 from stowplan.framework.status import Code, Status
 from stowplan.objects.pod import Pod
 from stowplan.queue import QueuedPod, build_hint_map
@@ -122,9 +122,9 @@ def test_pods_that_an_event_does_not_concern_count_as_skipped_without_being_aske
         asked.append(pod.metadata.name)
         return Hint.QUEUE
 
-    def concerned(old: Any, new: Any) -> Any:
-        return lambda pod: pod.metadata.name == "p3"
-
+    concerned = Concerned(
+        lambda pod: (pod.metadata.name,), lambda old, new: ("p3",), lambda old, new: False
+    )
     plugin = Plugin("Own", [on(Resource.NODE, Action.ADD, note, concerned=concerned)])
     h = Harness(plugin)
     for number in range(5):

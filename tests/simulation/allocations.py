@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from stowplan.cluster.port import Answer
 from stowplan.objects.api import Request
 from stowplan.objects.devices import AllocatedDevice, Allocation, ResourceClaim
-from stowplan.objects.kinds import RESOURCE_CLAIM
+from stowplan.objects.kinds import POD_GROUP, RESOURCE_CLAIM
 from stowplan.objects.quantity import parse_quantity
 from stowplan.plugins.dynamic_resources.claim_cache import ClaimCache, HeldDevices
 from tests.simulation.devices import CARD_MEMORY, PARTS, SHARED_MEMORY
@@ -75,6 +75,8 @@ class Allocations:
     def left_over(self) -> Iterable[str]:
         """Reservations for pods that are gone, and claims for extended resources without a pod."""
         pods = {pod.uid for pod in self._world.pods()}
+        if self._world.weather.groups:
+            pods |= {group.uid for group in self._world.every(POD_GROUP)}
         for claim in self._all():
             for consumer in claim.status.reserved_for or ():
                 if consumer.uid not in pods:

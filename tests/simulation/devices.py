@@ -191,7 +191,7 @@ class Devices:
         else:
             reference["resourceClaimName"] = claim = f"{name}-claim"
             if random.random() < 0.8:
-                self._create_claim(claim)
+                self.create_claim(claim)
         spec["resourceClaims"] = [reference]
 
     def _wish(self, sort: str) -> Data:
@@ -206,7 +206,7 @@ class Devices:
             request["firstAvailable"].append({"name": "second", "deviceClassName": "whole"})
         return {"devices": {"requests": [request]}}
 
-    def _create_claim(self, name: str) -> None:
+    def create_claim(self, name: str) -> None:
         body = {"metadata": {"name": name}, "spec": self._wish(self.random.choice(SORTS))}
         self._do(Create(RESOURCE_CLAIM, "default", body), f"create claim {name}")
 
@@ -216,7 +216,7 @@ class Devices:
             for reference in pod.spec.resource_claims or ():
                 name = reference.resource_claim_name
                 if name and name not in claims:
-                    self._create_claim(name)
+                    self.create_claim(name)
                     return
 
     def delete_claim(self) -> None:

@@ -9,13 +9,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from stowplan.core.machine import Machine
+from stowplan.objects.base import KubeObject
 from stowplan.objects.coordination import Event
-from stowplan.objects.kinds import EVENT
-from stowplan.runtime.driver import WATCHED
+from stowplan.objects.kinds import EVENT, POD_GROUP
+from stowplan.objects.pod import Pod
+from stowplan.objects.pod_groups import PodGroup, group_key
+from stowplan.queue import GroupedQueue
+from stowplan.runtime.driver import watched
 from stowplan.state.pod_info import PodInfo
 from tests.simulation import allocations
 from tests.simulation.invariants import Broken
-from tests.simulation.oracle import FreshScheduler
+from tests.simulation.oracle import FreshScheduler, groups_that_fit
+from tests.simulation.plugins import SLOW
 from tests.simulation.process import Process
 
 if TYPE_CHECKING:
@@ -35,6 +41,7 @@ def unrest(world: World) -> str:
     for process in leaders:
         machine = process.machine
         counts = machine.queue.pending_counts()
+        counts["backoff"] -= _torn_count(world, machine)
         if counts["active"] or counts["backoff"] or process.notes.under_way:
             return f"{process.name} has {counts}, under way {[*process.notes.under_way.values()]}"
         if machine.stepper.pending_count or process.driver._inbox:
@@ -42,6 +49,27 @@ def unrest(world: World) -> str:
         if process.recorder.pending:
             return f"{process.name} writes {process.recorder.pending} events"
     return ""
+
+
+def _torn_count(world: World, machine: Machine) -> int:
+    """Members of groups that somebody else spread over domains: they are tried for ever."""
+    queue, nodes = machine.queue, {node.name: node for node in world.nodes()}
+    if not isinstance(queue, GroupedQueue):
+        return 0
+    torn = 0
+    for group in world.every(POD_GROUP):
+        entry = queue.entry_of(group.key)
+        assert isinstance(group, PodGroup)
+        if entry is None or not group.spec.topology_key or entry.info.key not in queue._backoff:
+            continue
+        bound = [pod for pod in world.pods() if group_key(pod) == group.key and pod.spec.node_name]
+        found = [nodes.get(pod.spec.node_name) for pod in bound]
+        domains = {
+            (node.metadata.labels or {}).get(group.spec.topology_key) if node else None
+            for node in found
+        }
+        torn += len(entry.members) if len(domains) > 1 or None in domains else 0
+    return torn
 
 
 def check(world: World) -> None:
@@ -63,7 +91,7 @@ def _problems(world: World) -> Iterable[str]:
 
 def _views(world: World, process: Process) -> Iterable[str]:
     """Every informer shows what the server has."""
-    for kind, options in WATCHED:
+    for kind, options in watched(world.groups.version):
         items = [thing for thing, _ in world.store.select(kind, options)[0]]
         there = {(t.key, t.uid): t.metadata.resource_version for t in items}
         shown = process.driver.informers[kind].list()
@@ -94,9 +122,14 @@ def _schedulable(world: World, process: Process) -> Iterable[str]:
         for pod in world.pods()
         if not pod.spec.node_name and not pod.spec.scheduling_gates and process.machine.is_ours(pod)
     ]
+    if any(group_key(pod) for pod in pending) and world.weather.groups:
+        yield from _schedulable_groups(world, process)
+        pending = [pod for pod in pending if not group_key(pod)]
     if not pending:
         return
-    fresh = FreshScheduler(thing for kind, _ in WATCHED for thing in world.every(kind))
+    fresh = FreshScheduler(
+        thing for kind, _ in watched(world.groups.version) for thing in world.every(kind)
+    )
     for pod in pending:
         node = fresh.decide(PodInfo(pod)).node
         if node:
@@ -105,6 +138,36 @@ def _schedulable(world: World, process: Process) -> Iterable[str]:
             rejectors = sorted(queued.rejectors) if queued is not None else []
             yield f"{pod.key} fits {node} but is {place}, turned down by {rejectors}"
             return  # It is counted on its node now: later answers would be about another cluster.
+
+
+def _objects(world: World) -> list[KubeObject]:
+    return [thing for kind, _ in watched(world.groups.version) for thing in world.every(kind)]
+
+
+def _schedulable_groups(world: World, process: Process) -> Iterable[str]:
+    """Groups that wait although there is a place for them.
+
+    Members are placed one after the other, for good: whether all find a place may be a matter of
+    order and chance, unless they are alike and need nothing but room.  Nor those of which members
+    wait at Permit: a group whose last one does is not scheduled.
+    """
+    for key in groups_that_fit(_objects(world), world.weather):
+        members = [pod for pod in world.pods() if group_key(pod) == key]
+        queue = process.machine.queue
+        waiting = [pod for pod in members if not pod.spec.node_name]
+        if any(SLOW in (pod.metadata.labels or {}) for pod in members):
+            continue
+        if not _are_alike_and_plain(waiting):
+            continue
+        places = {pod.name: queue.place_of(pod.uid) for pod in waiting}
+        yield f"{key} fits, but its members are {places}"
+
+
+def _are_alike_and_plain(pods: list[Pod]) -> bool:
+    first = pods[0].spec
+    linked = first.affinity or first.topology_spread_constraints
+    plain = not (linked or first.resource_claims or first.volumes)
+    return plain and all(pod.spec == first for pod in pods)
 
 
 def _lost_events(world: World) -> Iterable[str]:

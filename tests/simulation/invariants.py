@@ -16,10 +16,12 @@ from stowplan.objects.api import Bind
 from stowplan.objects.kinds import NODE, POD
 from stowplan.objects.node import Node
 from stowplan.objects.pod import Pod
+from stowplan.queue import QueuedGroup
 from stowplan.state.consistency import cache_problems, table_problems
 from stowplan.state.node_info import NodeInfo
 from stowplan.state.pod_info import PodInfo
 from tests.simulation.devices import EXTENDED
+from tests.simulation.group_checks import group_problems
 
 if TYPE_CHECKING:
     from tests.simulation.process import Process
@@ -41,6 +43,8 @@ def _problems(process: Process) -> Iterable[str]:
         other.leads for other in process.world.processes if other is not process
     ):
         yield "another process leads as well"
+    if isinstance(machine._deciding, QueuedGroup):
+        return  # Members are tried on nodes, and victims are off theirs, until an extender answers.
     if machine.cache._generation != process.checked_generation:
         process.checked_generation = machine.cache._generation
         yield from cache_problems(machine.cache)
@@ -49,6 +53,7 @@ def _problems(process: Process) -> Iterable[str]:
         return  # Something was shown that the machine has not looked at yet.
     yield from _place_problems(machine)
     yield from _view_problems(process)
+    yield from group_problems(machine)
 
 
 # -- one place ------------------------------------------------------------------------------

@@ -9,14 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 from random import Random
 
+from stowplan.config import load_config, parse_feature_gates
 from stowplan.core.decision import Decision
 from stowplan.core.machine import Machine
+from stowplan.core.messages import Added, ScheduleNext
 from stowplan.framework.plugin import Nominate
 from stowplan.objects.base import KubeObject
 from stowplan.runtime.driver import WATCHED
+from stowplan.state.groups import GroupedCache
 from stowplan.state.node_info import NodeInfo
 from stowplan.state.pod_info import PodInfo
 from tests.deciding import Deciding, Waiting
+from tests.simulation.weather import Weather
 
 
 class FreshScheduler:
@@ -34,6 +38,26 @@ class FreshScheduler:
         assert framework is not None, f"{pod.key} is not ours"
         self._deciding.waiting.setdefault(pod.key, Waiting(pod))
         return self._deciding.attempt(framework, pod).decision
+
+
+def groups_that_fit(objects: Iterable[KubeObject], weather: Weather) -> list[str]:
+    """Groups of which members would get a node now, from somebody who has kept nothing."""
+    config = load_config(
+        None, gates=parse_feature_gates(",".join(f"{gate}=true" for gate in sorted(weather.gates)))
+    )
+    machine = Machine(config, random=Random(0), tie_break="name")
+    assert isinstance(machine.cache, GroupedCache)
+    for thing in objects:
+        machine.handle(Added(thing), 0.0)
+    while machine.has_work:
+        machine.handle(ScheduleNext(1), 0.0)
+    return sorted(
+        {
+            info.group_key
+            for uid in machine.cache.assumed_uids()
+            if (info := machine.cache.pod(uid)) is not None and info.kind.is_member
+        }
+    )
 
 
 def second_opinion(machine: Machine, pod: PodInfo, decision: Decision) -> str:

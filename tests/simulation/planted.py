@@ -11,11 +11,17 @@ import stowplan.core.binding
 from stowplan.cluster.informer import Informer
 from stowplan.cluster.leader_election import LeaderElector
 from stowplan.cluster.reflector import Reflector
+from stowplan.core.group_preemption import GroupPreemption
+from stowplan.core.groups import GroupCycles
 from stowplan.core.messages import Call, Effect
+from stowplan.core.placements import GroupAlgorithm
+from stowplan.core.schedule_group import GroupAttempt, GroupScheduler, Member
+from stowplan.core.together import GANG_PLUGIN
 from stowplan.framework.events import Action
 from stowplan.objects.api import Bind
 from stowplan.plugins.dynamic_resources.binding import ClaimBinding
 from stowplan.plugins.dynamic_resources.claim_cache import ClaimCache
+from stowplan.plugins.gang_scheduling import GangScheduling
 from stowplan.queue.backoff import BackoffQueue
 from stowplan.queue.nominator import Nominator
 from stowplan.queue.scheduling_queue import SchedulingQueue
@@ -159,6 +165,53 @@ def forgotten_reservation(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ClaimBinding, "undo", lambda *_: None)
 
 
+def half_bound_gang(patch: pytest.MonkeyPatch) -> None:
+    """Members of a gang are bound as soon as they are ready, whatever becomes of the others."""
+    patch.setattr(GroupCycles, "_bind_together", _without_waiting)
+
+
+def _without_waiting(self: GroupCycles, framework: Any, key: str, members: list[Member]) -> None:
+    for member in members:
+        member.attempt.waits.pop(GANG_PLUGIN, None)
+
+
+def gang_of_one(patch: pytest.MonkeyPatch) -> None:
+    """A gang is taken for complete with its first member."""
+    patch.setattr(GangScheduling, "permit", lambda *_: None)
+
+
+def leaked_group_reservation(patch: pytest.MonkeyPatch) -> None:
+    """The first member of a group that did not fit keeps what it reserved."""
+    undo = GroupScheduler.undo
+
+    def forgetful(self: GroupScheduler, attempt: GroupAttempt) -> None:
+        for member in attempt.members[:1]:
+            if (assumed := member.attempt.assumed) is not None:
+                self._cache.forget_pod(assumed)
+                member.attempt.assumed = None
+        undo(self, attempt)
+
+    patch.setattr(GroupScheduler, "undo", forgetful)
+
+
+def split_domain(patch: pytest.MonkeyPatch) -> None:
+    """A group with a topology goes wherever there is room."""
+    patch.setattr(GroupAlgorithm, "narrow", lambda *_: None)
+
+
+def split_victims(patch: pytest.MonkeyPatch) -> None:
+    """Of a group that is disrupted whole only one pod is evicted."""
+    search = GroupPreemption._search
+
+    def one_each(self: GroupPreemption, result: GroupAttempt) -> Any:
+        found = yield from search(self, result)
+        if isinstance(found, list):
+            found = [*{pod.group_key or pod.uid: pod for pod in found}.values()]
+        return found
+
+    patch.setattr(GroupPreemption, "_search", one_each)
+
+
 PLANTS: tuple[Plant, ...] = (
     forgotten_unreserve,
     missed_wake_up,
@@ -177,4 +230,9 @@ PLANTS: tuple[Plant, ...] = (
     double_allocation,
     forgotten_release,
     forgotten_reservation,
+    half_bound_gang,
+    gang_of_one,
+    leaked_group_reservation,
+    split_domain,
+    split_victims,
 )

@@ -25,6 +25,7 @@ from stowplan.framework.handle import Handle
 from stowplan.objects.api import Bind, Request
 from stowplan.objects.kinds import NODE, POD, RESOURCE_CLAIM
 from stowplan.plugins import IN_TREE
+from stowplan.queue import QueuedPod
 from stowplan.runtime.driver import Driver
 from stowplan.runtime.event_recorder import EventRecorder
 from stowplan.runtime.lifecycle import Election, Replica
@@ -32,6 +33,7 @@ from stowplan.runtime.log import Log
 from stowplan.state.pod_info import PodInfo
 from tests.simulation.clocks import DriftingClock
 from tests.simulation.devices import EXTENDED
+from tests.simulation.group_checks import GroupChecks
 from tests.simulation.invariants import (
     Broken,
     check_bind,
@@ -94,6 +96,7 @@ class Process:
             unschedulable_max_s=world.unschedulable_max_s,
         )
         self.machine.tap = self._tap
+        self.groups = GroupChecks(self) if self.machine.groups is not None else None
         self.recorder = EventRecorder(
             self.line,
             clock,
@@ -201,7 +204,7 @@ class Process:
         """
         if decision.error or pod.kind.volumes or self.machine.algorithm.extenders:
             return
-        if pod.kind.spec.resource_claims or EXTENDED in pod.kind.requests:
+        if pod.kind.is_member or pod.kind.spec.resource_claims or EXTENDED in pod.kind.requests:
             return
         if self._doubts.random() > DOUBTED_SHARE:
             return
@@ -217,6 +220,8 @@ class Process:
     def _sent(self, request: Request) -> None:
         if isinstance(request, Bind):
             check_bind(self, request)
+            if self.groups is not None:
+                self.groups.sent(request)
             self.open_binds[request.uid] = request.node
 
     def _carried_out(self, request: Request, answer: Answer) -> None:
@@ -276,14 +281,30 @@ class Notes:
         self._process = process
         self.under_way: dict[str, str] = {}
         """Attempts that have begun and not ended: uid -> `namespace/name`."""
+        self._in_groups: set[str] = set()
+        """Members that are being decided on with their group."""
 
     def begin(self, queued: Any, now_s: float) -> None:
         uid, process = queued.info.uid, self._process
+        if uid in self._in_groups:
+            self._in_groups.discard(uid)
+            return
         if uid in self.under_way:
             process.problems.append(f"{queued.info.key} is tried twice at the same time")
-        self.under_way[uid] = queued.info.key
-        informers = process.driver.informers
-        process.seen_versions[uid] = {
+        self._note(queued.info)
+
+    def begin_group(self, members: Sequence[QueuedPod]) -> None:
+        """These are decided on together; each is told of when that is done."""
+        for queued in members:
+            if queued.info.uid in self.under_way:
+                self._process.problems.append(f"{queued.info.key} is tried twice at the same time")
+            self._in_groups.add(queued.info.uid)
+            self._note(queued.info)
+
+    def _note(self, info: PodInfo) -> None:
+        self.under_way[info.uid] = info.key
+        informers = self._process.driver.informers
+        self._process.seen_versions[info.uid] = {
             kind.name: informers[kind]._version for kind in (POD, NODE, RESOURCE_CLAIM)
         }
 
@@ -291,6 +312,8 @@ class Notes:
         for word in ("internal error", "snapshot state is not consistent"):
             if word in decision.error:
                 self._process.problems.append(f"{decision.pod}: {decision.error}")
+        if self._process.groups is not None:
+            self._process.groups.decided(queued.info, decision.node)
         self._process.doubt(queued.info, decision)
 
     def bound(self, attempts: Any, now_s: float) -> None:
@@ -303,7 +326,12 @@ class Notes:
         self._ends(info)
         self._process.world.bindings.gave_up(self._process, info.key)
 
+    def group_ended(self, attempt: Any, now_s: float) -> None:
+        """Its members are told of one by one."""
+
     def _ends(self, info: PodInfo) -> None:
+        if self._process.groups is not None:
+            self._process.groups.ended(info.uid)
         if self.under_way.pop(info.uid, None) is None:
             self._process.problems.append(f"an attempt at {info.key} ends that never began")
 

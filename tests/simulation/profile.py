@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from stowplan.config import SchedulerConfig, load_config
+from stowplan.config import SchedulerConfig, load_config, parse_feature_gates
 from tests.simulation.weather import Weather
 
 SCHEDULER = "default-scheduler"
@@ -48,5 +48,6 @@ def scheduler_config(weather: Weather, *, spread_weight: int = 2) -> SchedulerCo
                 }
             ],
             "extenders": extenders,
-        }
+        },
+        gates=parse_feature_gates(",".join(f"{gate}=true" for gate in sorted(weather.gates))),
     )

@@ -10,6 +10,14 @@ from dataclasses import dataclass, fields
 from random import Random
 from typing import Any
 
+from stowplan.objects.pod_groups import (
+    GANG_SCHEDULING,
+    GENERIC_WORKLOAD,
+    TOPOLOGY_AWARE,
+    WORKLOAD_AWARE_PREEMPTION,
+    WORKLOAD_CLAIMS,
+)
+
 FAIR_SHARE = 0.08
 """Of all seeds, those without any fault."""
 
@@ -70,6 +78,23 @@ class Weather:
     """Drivers publish devices, and pods claim them."""
     driver_fails: float = 0.0
     """Devices that cannot be attached."""
+    groups: bool = False
+    """Pods come in groups, and the feature gates for that are on; the next three are of these."""
+    topology: bool = False
+    group_preemption: bool = False
+    group_claims: bool = False
+
+    @property
+    def gates(self) -> frozenset[str]:
+        """The feature gates that are on, of those that have to do with groups."""
+        found = {
+            GENERIC_WORKLOAD: self.groups,
+            GANG_SCHEDULING: self.groups,
+            TOPOLOGY_AWARE: self.topology,
+            WORKLOAD_AWARE_PREEMPTION: self.group_preemption,
+            WORKLOAD_CLAIMS: self.group_claims,
+        }
+        return frozenset(gate for gate, is_on in found.items() if is_on)
 
     @property
     def names(self) -> str:
@@ -84,13 +109,13 @@ class Weather:
 def weather_of(seed: int) -> Weather:
     """Each fault has a generator of its own, so that a new one leaves the others as they were."""
     if Random(f"{seed}/weather").random() < FAIR_SHARE:
-        return Weather(
-            permit=_is(seed, "permit"), volumes=_is(seed, "volumes"), devices=_is(seed, "devices")
-        )
+        present = ("permit", "volumes", "devices", "groups")
+        return Weather(**{name: _is(seed, name) for name in present}, **_of_groups(seed, 0.5))
     drawn: dict[str, Any] = {
         **{name: _one_of(seed, name, *choices) for name, choices in _SHARES.items()},
         **{name: _is(seed, name, share) for name, share in _PRESENT.items()},
         "replicas": 2 if _is(seed, "replicas", 0.4) else 1,
+        **_of_groups(seed, _PRESENT["groups"]),
     }
     return Weather(**drawn)
 
@@ -127,7 +152,14 @@ _PRESENT = {
     "churn": 0.5,
     "volumes": 0.4,
     "devices": 0.4,
+    "groups": 0.35,
 }
+
+
+def _of_groups(seed: int, share: float) -> dict[str, Any]:
+    there = _is(seed, "groups", share)
+    shares = {"topology": 0.7, "group_preemption": 0.6, "group_claims": 0.5}
+    return {name: there and _is(seed, name, of) for name, of in shares.items()}
 
 
 def _is(seed: int, name: str, share: float = 0.5) -> bool:

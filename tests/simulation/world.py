@@ -29,6 +29,7 @@ from tests.simulation.bindings import Bindings
 from tests.simulation.clocks import DriftingClock
 from tests.simulation.devices import PERIOD_S as DEVICES_PERIOD_S
 from tests.simulation.devices import Devices
+from tests.simulation.groups import GroupUsers
 from tests.simulation.invariants import Broken
 from tests.simulation.network import Line
 from tests.simulation.process import Process
@@ -54,7 +55,7 @@ class World:
         self.weather = weather_of(seed)
         self.clock = VirtualClock(START_S)
         self.trace = Trace(self.clock.now, echo)
-        self.store = Store(self.clock, seed=seed, create_namespaces=True)
+        self.store = Store(self.clock, seed=seed, create_namespaces=True, gates=self.weather.gates)
         self.calm = False
         self.nodes_max, self.pods_max = 8, self.random.choice((12, 20, 30))
         # Mostly nothing but an event may wake a pod, so that a wake-up which is missed shows.
@@ -72,6 +73,7 @@ class World:
         self.users = Users(self)
         self.allocations = Allocations(self)
         self.devices = Devices(self)
+        self.groups = GroupUsers(self)
         self._rest_by_s = NEVER_S
 
     def _host_clock(self) -> DriftingClock:
@@ -102,10 +104,18 @@ class World:
         for body in things.storage_classes():
             store.execute(Create(STORAGE_CLASS, "", body))
         Kubelet(store, clock=clock, call_later=clock.at, random=Random(self.seed)).start()
-        Controllers(store, clock=clock, call_later=clock.at, random=Random(self.seed)).start()
+        Controllers(
+            store,
+            clock=clock,
+            call_later=clock.at,
+            random=Random(self.seed),
+            gates=self.weather.gates,
+        ).start()
         self.users.settle()
         if self.weather.devices:
             self.devices.settle()
+        if self.weather.groups:
+            self.groups.settle()
         for number in range(self.weather.replicas):
             clock.at(random.uniform(0.0, 1.0), partial(self._start_process, number))
         self._plan_storm()
@@ -122,6 +132,8 @@ class World:
         if weather.devices:
             self._repeat(1.0, self.devices.act)
             self._forever(DEVICES_PERIOD_S, self.devices.work)
+        if weather.groups:
+            self._repeat(1.5, self.groups.act)
         if weather.volumes:
             self._forever(storage.PERIOD_S, storage.VolumeController(self).work)
 
@@ -153,6 +165,7 @@ class World:
             # Without any node pods are tried for ever, as upstream does.
             self.users.create_node()
         self.devices.complete()
+        self.groups.complete()
         self._forever(KICK_PERIOD_S, self._kick)
 
     def _kick(self) -> None:

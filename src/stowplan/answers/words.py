@@ -79,7 +79,3 @@ def some_of(names: Sequence[str], limit: int = 3) -> str:
 
 def count_of(count: int, thing: str) -> str:
     return f"{count} {thing}" if count == 1 else f"{count} {thing}s"
-
-
-def is_are(count: int) -> str:
-    return "is" if count == 1 else "are"

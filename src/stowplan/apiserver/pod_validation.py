@@ -127,21 +127,35 @@ def _host_ports(container: Container, where: str, taken: set[str]) -> Iterator[P
             taken.add(text)
 
 
+def _label(name: str, where: str) -> Iterator[Problem]:
+    if not name:
+        yield required(where)
+    elif problem := label_problem(name):
+        yield invalid(where, name, problem)
+
+
+def _key(key: str, where: str) -> Iterator[Problem]:
+    return (invalid(where, key, problem) for problem in key_problems(key))
+
+
+def _topology_key(key: str, where: str) -> Iterator[Problem]:
+    field = f"{where}.topologyKey"
+    yield from _key(key, field) if key else (required(field, "can not be empty"),)
+
+
+def _port_number(number: int, least: int, where: str) -> Iterator[Problem]:
+    if not least <= number <= PORT_MAX:
+        yield invalid(where, number, f"must be between 1 and {PORT_MAX}, inclusive")
+
+
 def _container(container: Container, where: str) -> Iterator[Problem]:
-    if not container.name:
-        yield required(f"{where}.name")
-    elif problem := label_problem(container.name):
-        yield invalid(f"{where}.name", container.name, problem)
+    yield from _label(container.name, f"{where}.name")
     if not container.image:
         yield required(f"{where}.image")
     for n, port in enumerate(container.ports or ()):
         field = f"{where}.ports[{n}]"
-        if not 1 <= port.container_port <= PORT_MAX:
-            text = f"must be between 1 and {PORT_MAX}, inclusive"
-            yield invalid(f"{field}.containerPort", port.container_port, text)
-        if not 0 <= port.host_port <= PORT_MAX:
-            text = f"must be between 1 and {PORT_MAX}, inclusive"
-            yield invalid(f"{field}.hostPort", port.host_port, text)
+        yield from _port_number(port.container_port, 1, f"{field}.containerPort")
+        yield from _port_number(port.host_port, 0, f"{field}.hostPort")
         if port.protocol not in PROTOCOLS:
             yield unsupported(f"{field}.protocol", port.protocol, PROTOCOLS)
     if container.resources is not None:
@@ -217,11 +231,9 @@ def _volumes(volumes: list[Volume] | None) -> Iterator[Problem]:
     names = set()
     for n, volume in enumerate(volumes or ()):
         where = f"spec.volumes[{n}].name"
-        if not volume.name:
-            yield required(where)
-        elif problem := label_problem(volume.name):
-            yield invalid(where, volume.name, problem)
-        elif volume.name in names:
+        problems = [*_label(volume.name, where)]
+        yield from problems
+        if volume.name in names and not problems:
             yield duplicate(where, volume.name)
         names.add(volume.name)
 
@@ -230,8 +242,7 @@ def _gates(spec: PodSpec) -> Iterator[Problem]:
     names = set()
     for n, gate in enumerate(spec.scheduling_gates or ()):
         where = f"spec.schedulingGates[{n}]"
-        for problem in key_problems(gate.name):
-            yield invalid(where, gate.name, problem)
+        yield from _key(gate.name, where)
         if gate.name in names:
             yield duplicate(where, gate.name)
         names.add(gate.name)
@@ -294,8 +305,7 @@ def _node_requirement(wanted: NodeSelectorRequirement, where: str) -> Iterator[P
             yield required(f"{where}.values", text)
     else:
         yield invalid(f"{where}.operator", wanted.operator, "not a valid selector operator")
-    for problem in key_problems(wanted.key):
-        yield invalid(f"{where}.key", wanted.key, problem)
+    yield from _key(wanted.key, f"{where}.key")
 
 
 def _weight(weight: int, where: str) -> Iterator[Problem]:
@@ -318,42 +328,33 @@ def _pod_term(term: PodAffinityTerm, where: str) -> Iterator[Problem]:
     for namespace in term.namespaces or ():
         if problem := label_problem(namespace):
             yield invalid(f"{where}.namespace", namespace, problem)
-    if not term.topology_key:
-        yield required(f"{where}.topologyKey", "can not be empty")
-    else:
-        for problem in key_problems(term.topology_key):
-            yield invalid(f"{where}.topologyKey", term.topology_key, problem)
-    if term.label_selector is None:
-        for name, keys in (
-            ("matchLabelKeys", term.match_label_keys),
-            ("mismatchLabelKeys", term.mismatch_label_keys),
-        ):
-            if keys:
-                yield not_allowed(
-                    f"{where}.{name}", "must not be specified when labelSelector is not set"
-                )
+    yield from _topology_key(term.topology_key, where)
     yield from _label_keys(term, where)
 
 
 def _label_keys(term: PodAffinityTerm, where: str) -> Iterator[Problem]:
-    mismatch = set(term.mismatch_label_keys or ())
-    for n, key in enumerate(term.match_label_keys or ()):
-        if key in mismatch:
+    both = (
+        (f"{where}.matchLabelKeys", term.match_label_keys or ()),
+        (f"{where}.mismatchLabelKeys", term.mismatch_label_keys or ()),
+    )
+    for field, keys in both if term.label_selector is None else ():
+        if keys:
+            yield not_allowed(field, "must not be specified when labelSelector is not set")
+    (field, match), (_, mismatch) = both
+    excluded = {*mismatch}
+    for n, key in enumerate(match):
+        if key in excluded:
             text = "exists in both matchLabelKeys and mismatchLabelKeys"
-            yield invalid(f"{where}.matchLabelKeys[{n}]", key, text)
-    for name, keys in (
-        ("matchLabelKeys", term.match_label_keys),
-        ("mismatchLabelKeys", term.mismatch_label_keys),
-    ):
-        for n, key in enumerate(keys or ()):
-            for problem in key_problems(key):
-                yield invalid(f"{where}.{name}[{n}]", key, problem)
+            yield invalid(f"{field}[{n}]", key, text)
+    for field, keys in both:
+        for n, key in enumerate(keys):
+            yield from _key(key, f"{field}[{n}]")
 
 
 def validate_toleration(toleration: Toleration, where: str) -> Iterator[Problem]:
-    for problem in key_problems(toleration.key) if toleration.key else ():
-        yield invalid(f"{where}.key", toleration.key, problem)
-    if not toleration.key and toleration.operator != "Exists":
+    if toleration.key:
+        yield from _key(toleration.key, f"{where}.key")
+    elif toleration.operator != "Exists":
         text = (
             "operator must be Exists when `key` is empty, which means "
             '"match all values and all keys"'
@@ -388,11 +389,7 @@ def _constraints(constraints: list[TopologySpreadConstraint]) -> Iterator[Proble
 def _constraint(constraint: TopologySpreadConstraint, where: str) -> Iterator[Problem]:
     if constraint.max_skew <= 0:
         yield invalid(f"{where}.maxSkew", constraint.max_skew, "must be greater than zero")
-    if not constraint.topology_key:
-        yield required(f"{where}.topologyKey", "can not be empty")
-    else:
-        for problem in key_problems(constraint.topology_key):
-            yield invalid(f"{where}.topologyKey", constraint.topology_key, problem)
+    yield from _topology_key(constraint.topology_key, where)
     if constraint.when_unsatisfiable not in UNSATISFIABLE_ACTIONS:
         action = constraint.when_unsatisfiable
         yield unsupported(f"{where}.whenUnsatisfiable", action, UNSATISFIABLE_ACTIONS)

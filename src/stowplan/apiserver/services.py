@@ -14,7 +14,6 @@ Data = dict[str, Any]
 
 ADDRESSES = ipaddress.ip_network("10.96.0.0/12")
 NODE_PORTS = range(30000, 32768)
-HEADLESS = "None"
 
 _ALLOCATED = ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "healthCheckNodePort")
 

@@ -22,6 +22,9 @@ from stowplan.cluster.proxy import Proxy
 
 CONNECT_TIMEOUT_S = 10.0
 PROXY_ANSWER_BYTES_MAX = 8192
+OPENING_MAX = 8
+"""Connections opened at a time: their handshakes would keep the first requests waiting."""
+
 ANSWER_BYTES_MAX = 256 * 2**20
 """Lists come in pages that are far smaller; a server that sends more has lost its way."""
 
@@ -193,8 +196,9 @@ class Pool:
         """Give waiting requests to idle connections, and open as many more as are needed."""
         while self._idle and (exchange := self._next()) is not None:
             self._idle.pop().begin(exchange)
-        room = self._connections_max - len(self._open) - len(self._opening)
-        for _ in range(min(room, len(self._waiting) - len(self._opening))):
+        opening = len(self._opening)
+        room = self._connections_max - len(self._open) - opening
+        for _ in range(min(room, OPENING_MAX - opening, len(self._waiting) - opening)):
             task = asyncio.get_running_loop().create_task(self._connect())
             self._opening.add(task)
             task.add_done_callback(self._opening.discard)
@@ -209,8 +213,10 @@ class Pool:
                 self._opening.discard(asyncio.current_task())
                 self._refuse(error)
             return
+        self._opening.discard(asyncio.current_task())
         self._open.add(connection)
         self.release(connection)
+        self._assign()
 
     def release(self, connection: _Connection) -> None:
         if self._retired:

@@ -35,7 +35,6 @@ from stowplan.config.types import (
     UtilizationShapePoint,
     VolumeBindingArgs,
 )
-from stowplan.objects.pod import TopologySpreadConstraint
 
 SCHEDULER_NAME = "default-scheduler"
 
@@ -69,24 +68,11 @@ _GATED = (
 )
 """(gate, plugin): appended in this order where the gate is on."""
 
-IN_TREE_PLUGINS = frozenset(
-    plugin.name for plugin in (*_MULTI_POINT, *(plugin for _, plugin in _GATED))
-)
-
 RESOURCES = (ResourceSpec(name="cpu", weight=1), ResourceSpec(name="memory", weight=1))
 STORAGE_SHAPE = (
     UtilizationShapePoint(utilization=0, score=10),
     UtilizationShapePoint(utilization=100, score=0),
 )
-SYSTEM_SPREAD_CONSTRAINTS = (
-    TopologySpreadConstraint(
-        max_skew=3, topology_key="kubernetes.io/hostname", when_unsatisfiable="ScheduleAnyway"
-    ),
-    TopologySpreadConstraint(
-        max_skew=5, topology_key="topology.kubernetes.io/zone", when_unsatisfiable="ScheduleAnyway"
-    ),
-)
-"""What PodTopologySpreadArgs.defaultingType System stands for."""
 
 
 def default_plugins(gates: FeatureGates = DEFAULT_GATES) -> Plugins:

@@ -121,7 +121,7 @@ class NodeResourcesBalancedAllocationArgs(Config, frozen=True):
 class PodTopologySpreadArgs(Config, frozen=True):
     default_constraints: list[TopologySpreadConstraint] = []
     defaulting_type: str = ""
-    """System or List; `defaults.SYSTEM_SPREAD_CONSTRAINTS` is what System means."""
+    """System or List; the plugin knows what System means."""
 
 
 class VolumeBindingArgs(Config, frozen=True):
@@ -134,17 +134,6 @@ class DynamicResourcesArgs(Config, frozen=True):
     """Per node; zero is no limit."""
     binding_timeout: Duration | None = None
 
-
-PluginArgs = (
-    DefaultPreemptionArgs
-    | DynamicResourcesArgs
-    | InterPodAffinityArgs
-    | NodeAffinityArgs
-    | NodeResourcesBalancedAllocationArgs
-    | NodeResourcesFitArgs
-    | PodTopologySpreadArgs
-    | VolumeBindingArgs
-)
 
 ARGS_BY_PLUGIN: dict[str, type[Config]] = {
     "DefaultPreemption": DefaultPreemptionArgs,

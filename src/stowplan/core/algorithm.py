@@ -30,8 +30,6 @@ MIN_FEASIBLE_NODES = 100
 
 TieBreak = Literal["random", "name"]
 
-Asking = Generator[CallExtender, Any, Any]
-
 
 class Search(Struct):
     """What was found, for one pod."""

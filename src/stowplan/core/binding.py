@@ -22,6 +22,7 @@ from stowplan.core.messages import RecordEvent
 from stowplan.core.reserving import unreserve
 from stowplan.core.schedule_one import Attempt
 from stowplan.core.steps import Parallel, Stepper, Suspend
+from stowplan.core.together import WAITS_TOGETHER
 from stowplan.core.waiting import PodAtPermit
 from stowplan.errors import ApiError
 from stowplan.framework.cycle import Cycle
@@ -75,6 +76,8 @@ class Binding(Struct):
     request: Any = None
     called_off: str = ""
     """Why preemption called it off."""
+    is_announced: bool = False
+    """Whether its node was written into the pod's status, because binding it takes long."""
     _sleeping: dict[int, Callable[[Any], None]] = field(default_factory=dict)
 
     @property
@@ -129,7 +132,7 @@ class Bindings:
         try:
             groups = None
             if cycle.plan.outline.pre_bind:
-                groups = pre_flight(cycle, pod, node)
+                groups = _work_of(attempt, pod)
             if groups or waiting is not None or machine.algorithm.extenders:
                 steps = self._bind_pod(binding, groups or [], waiting)
                 stepper.start(steps, partial(self._ended, binding))
@@ -216,8 +219,6 @@ class Bindings:
         so it is told later and to the others only.
         """
         machine, pod, attempt = self._machine, binding.pod, binding.attempt
-        if attempt.together is not None:
-            attempt.together.lost(pod.uid)
         if failed.cause is not None:
             machine.report([failed.cause])
         machine.report([*unreserve(binding.framework, attempt.cycle, pod, binding.node)])
@@ -228,6 +229,8 @@ class Bindings:
             # Confirmed meanwhile, perhaps on another node: the cluster's word stands.
             forgotten = False
             machine.log.problem(str(problem))
+        if attempt.together is not None:
+            attempt.together.lost(pod.uid)
         rejected = failed.status.is_rejected
         if forgotten and not rejected:
             machine.queue.move_all(ASSIGNED_POD_DELETE, pod.pod, None)
@@ -250,9 +253,8 @@ class Bindings:
         machine, framework = self._machine, binding.framework
         extenders = machine.algorithm.extenders  # Those of now, should others be configured.
         try:
-            if groups or waiting is not None:
-                machine.announce(binding.pod, binding.node)
             if waiting is not None:
+                self.announce(binding)
                 status: Status | None = yield Suspend(waiting.wait)
                 waited_s = machine.stepper.now_s - waiting.since_s
                 label = SUCCESS if status is None else status.code.label
@@ -264,21 +266,31 @@ class Bindings:
                 status = yield from self._pre_bind(binding, groups)
                 if status is not None:
                     return BindFailed(status)
-                together = binding.attempt.together
-                if together is not None:
-                    status = yield Suspend(together.arrive(binding.pod.uid))
-                    if status is not None:
-                        return BindFailed(status, at_permit=True)
+            attempt = binding.attempt
+            if attempt.together is not None and WAITS_TOGETHER not in attempt.waits:
+                status = yield Suspend(attempt.together.arrive(binding.pod.uid))
+                if status is not None:
+                    return BindFailed(status, at_permit=True)
             return (yield from _bind(binding, extenders))
         except PluginFailed as failure:
             return _failed_by(failure)
+
+    def announce(self, binding: Binding) -> None:
+        """Once there is something to wait for that is not up to us.
+
+        Not before PreBind writes what it has to, as upstream does: that is another request for
+        every pod with a claim, to say what the binding says right after it.
+        """
+        if not binding.is_announced:
+            binding.is_announced = True
+            self._machine.announce(binding.pod, binding.node)
 
     def _pre_bind(self, binding: Binding, groups: Groups) -> Generator[Any, Any, Status | None]:
         framework, uid = binding.framework, binding.pod.uid
         recorder = framework.recorder
         started_s = recorder.now()
         self.in_pre_bind[uid] = binding
-        group = _Group()
+        group = _Group(partial(self.announce, binding))
         try:
             for plugins in groups:
                 yield Parallel([_run_pre_bind(binding, group, plugin) for plugin in plugins])
@@ -307,6 +319,14 @@ def _permit_failed(status: Status) -> BindFailed:
 
 
 # -- PreBind --------------------------------------------------------------------------------
+
+
+def _work_of(attempt: Attempt, pod: PodInfo) -> Groups:
+    """What there is to do at PreBind; of a gang's member that is known already."""
+    known: Groups | PluginFailed | None = attempt.pre_flight
+    if isinstance(known, PluginFailed):
+        raise known
+    return pre_flight(attempt.cycle, pod, pod.node_name) if known is None else known
 
 
 def pre_flight(cycle: Cycle, pod: PodInfo, node: str) -> Groups:
@@ -345,6 +365,8 @@ def _pre_flight_failed(plugin: str, cause: str) -> PluginFailed:
 class _Group(Struct):
     """PreBind plugins that run side by side; the first failure stops the others."""
 
+    takes_long: Callable[[], None]
+    """To be told when one begins to wait for others."""
     failed: Status | None = None
     cause: PluginFailed | None = None
 
@@ -386,6 +408,7 @@ def _driven(
         while True:
             wanted = steps.send(answer)
             if isinstance(wanted, Sleep):
+                group.takes_long()
                 wanted = Suspend(partial(binding.sleep, wanted.seconds))
             answer = yield wanted
             if binding.called_off or group.failed is not None:

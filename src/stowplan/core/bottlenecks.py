@@ -144,14 +144,11 @@ class _Window:
 class Bottlenecks(AttemptObserver):
     """A `Listener` (framework.timing) and an `AttemptObserver` (core.attempts) in one."""
 
-    def __init__(
-        self, now: Callable[[], float], *, thresholds_s: Mapping[str, float] = THRESHOLDS_S
-    ) -> None:
+    def __init__(self, now: Callable[[], float]) -> None:
         self.now = now
         """Measures durations: a monotonic clock of high resolution."""
         self.sampled = False
         self.catch_up: Callable[[], None] = lambda: None
-        self._thresholds_s = dict(thresholds_s)
         self._cycles = 0
         self._waits_s: list[float] = []
         self._cycles_s: list[float] = []
@@ -231,7 +228,7 @@ class Bottlenecks(AttemptObserver):
         self, name: str, latencies: Histogram, plugins: Mapping[tuple[str, str], Histogram]
     ) -> Phase:
         p95_s = _p95_s(latencies)
-        threshold_s = self._thresholds_s.get(name, THRESHOLDS_S[CYCLE])
+        threshold_s = THRESHOLDS_S.get(name, THRESHOLDS_S[CYCLE])
         severity = severity_of(p95_s, threshold_s)
         spent = {plugin: found.sum for (plugin, point), found in plugins.items() if point == name}
         return Phase(

@@ -217,13 +217,17 @@ class ClusterChanges:
         pods, cache, queue = machine.pods, machine.cache, machine.queue
         key, uid = pod.key, pod.metadata.uid
         known = pods.get(key)
-        info = known if known is not None and known.uid == uid else PodInfo(pod)
-        if info is known:
+        if known is not None and known.uid == uid:
+            info = known
             del pods[key]
+        else:
+            info = PodInfo(pod)
         cached, is_assumed = cache.pod(uid), cache.is_assumed(uid)
         if cached is not None and not is_assumed:
             cache.remove_pod(cached.pod)
             queue.move_all(_POD_DELETE, cached.pod, None)
+            if machine.groups is not None:
+                machine.groups.member_changed(_POD_DELETE, cached)
         if not machine.is_ours(pod):
             return
         if machine.groups is not None:

@@ -14,7 +14,6 @@ from msgspec import Struct
 from stowplan.core.attempts import Failed
 from stowplan.core.binding import BindFailed
 from stowplan.core.decision import Decision
-from stowplan.core.messages import RecordEvent
 from stowplan.core.pod_status import StatusChange, patch_status, unschedulable_condition
 from stowplan.core.preemption import Preemption, preempt
 from stowplan.core.schedule_one import Attempt
@@ -23,7 +22,6 @@ from stowplan.framework.events import Action, ClusterEvent, Resource
 from stowplan.framework.plugin import Nominate
 from stowplan.framework.runtime import Framework
 from stowplan.framework.status import Code, Status
-from stowplan.objects.pod import Pod
 from stowplan.objects.pod_groups import PodGroup
 from stowplan.queue import GroupedQueue, QueuedGroup, QueuedPod
 from stowplan.state.pod_info import PodInfo
@@ -150,19 +148,9 @@ class FailureHandler:
         victims = [victim for victim in attempt.victims if not victim.kind.terminating]
         if not victims:
             return None
-        machine = self._machine
         plugin = framework.plugins.instances.get("DefaultPreemption")
-        preemption = Preemption(
-            pod,
-            attempt.nominate.node,
-            victims,
-            machine.waiting,
-            machine.bindings.in_pre_bind,
-            machine.stepper,
-            machine.random,
-            self._record_victim,
-            plugin.preempting if plugin is not None else {},
-        )
+        preempting = plugin.preempting if plugin is not None else {}
+        preemption = Preemption(self._machine, pod, attempt.nominate.node, victims, preempting)
         preemption.mark()
         return preemption
 
@@ -170,19 +158,9 @@ class FailureHandler:
         self, framework: Framework, member: PodInfo, group: PodGroup, victims: list[PodInfo]
     ) -> Preemption:
         """Hold a group back for which all of these have to go."""
-        machine = self._machine
-        preemption = Preemption(
-            member,
-            "cluster",
-            [victim for victim in victims if not victim.kind.terminating],
-            machine.waiting,
-            machine.bindings.in_pre_bind,
-            machine.stepper,
-            machine.random,
-            self._record_victim,
-            framework.plugins.instances["DefaultPreemption"].preempting_groups,
-            group,
-        )
+        victims = [victim for victim in victims if not victim.kind.terminating]
+        preempting = framework.plugins.instances["DefaultPreemption"].preempting_groups
+        preemption = Preemption(self._machine, member, "cluster", victims, preempting, group)
         preemption.mark()
         return preemption
 
@@ -218,12 +196,6 @@ class FailureHandler:
         nominated = machine.queue.nominator.pods_for_node(preemption.node)
         live = [machine.pods.get(pod.key) for pod in nominated if pod.priority < priority]
         return [pod for pod in live if pod is not None]
-
-    def _record_victim(self, victim: Pod, note: str, preemption: Preemption) -> None:
-        speaker = preemption.preemptor.pod.spec.scheduler_name
-        related = preemption.group or preemption.preemptor.pod
-        event = RecordEvent(victim, "Normal", "Preempted", "Preempting", note, speaker, related)
-        self._machine.stepper.effects.append(event)
 
 
 def shortened(message: str) -> str:

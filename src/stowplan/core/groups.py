@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Generator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from stowplan.core.attempts import Failed, GroupEnded
@@ -27,8 +28,8 @@ from stowplan.core.schedule_group import (
     Member,
     rejected,
 )
+from stowplan.core.schedule_one import Attempt
 from stowplan.core.together import GANG_PLUGIN, Together
-from stowplan.framework.cycle import Cycle
 from stowplan.framework.errors import PluginFailed
 from stowplan.framework.events import Action, ClusterEvent
 from stowplan.framework.groups import GroupCycle
@@ -55,6 +56,8 @@ class GroupCycles:
     def __init__(self, machine: Machine, version: GroupVersion = GROUP_VERSIONS[-1]) -> None:
         self._machine = machine
         self.conditions = GroupConditions(machine, version)
+        self._together: dict[str, Together] = {}
+        """Gangs whose members wait for each other before they are bound."""
 
     # -- before the decision ----------------------------------------------------------------
 
@@ -131,8 +134,9 @@ class GroupCycles:
         failures: list[tuple[QueuedPod, Failure]] = []
         preemptions: list[Preemption] = []
         shown = {member.queued.info.uid: member for member in result.members}
+        together: Together | None = None
         if result.status is None:
-            self._bind_together(framework, entry.group, result.members)
+            together = self._bind_together(framework, entry.group, result.members)
         for queued in members:
             member = shown.get(queued.info.uid)
             if member is not None and result.status is None and member.attempt.assumed is not None:
@@ -145,6 +149,8 @@ class GroupCycles:
                 preemption = machine.failure.prepare(framework, member.refused, queued.info)
                 if preemption is not None:
                     preemptions.append(preemption)
+        if together is not None:
+            together.started()
         if result.victims:
             group = machine.objects.get(PodGroup, entry.group)
             assert group is not None, entry.group
@@ -176,31 +182,40 @@ class GroupCycles:
             if queued.info.uid in result.places and queued.info.uid not in nominator.node_of:
                 nominator.add(queued.info, Nominate(next(left, "")))
 
-    def _bind_together(self, framework: Framework, key: str, members: list[Member]) -> None:
-        """See that a gang is not bound in part because PreBind fails for some members."""
+    def _bind_together(
+        self, framework: Framework, key: str, members: list[Member]
+    ) -> Together | None:
+        """See that a gang is not bound in part because some members fail at Permit or PreBind."""
         machine, group = self._machine, self._machine.objects.get(PodGroup, key)
-        attempts = [m.attempt for m in members if m.attempt.assumed is not None]
-        for attempt in attempts:
+        attempts = {m.attempt.assumed.uid: m.attempt for m in members if m.attempt.assumed}
+        for attempt in attempts.values():
             # The gang is complete: nobody waits for the others any more.
             attempt.waits.pop(GANG_PLUGIN, None)
-        pre_binding = {
-            attempt.assumed.uid
-            for attempt in attempts
-            if attempt.assumed is not None and _has_work(attempt.cycle, attempt.assumed)
-        }
         is_gang = any(getattr(p, "name", "") == GANG_PLUGIN for p in framework.plugins.permit)
-        if group is None or not is_gang or not pre_binding:
-            return
-        cache = machine.cache
-        assert isinstance(cache, GroupedCache)
-        others_count = cache.groups.of(key).scheduled_count - len(attempts)
-        needed_count = group.spec.min_count - others_count
-        together = Together(machine.waiting, needed_count, pre_binding)
-        for attempt in attempts:
-            assert attempt.assumed is not None
+        if group is None or not is_gang:
+            return None
+        unready = {uid for uid, attempt in attempts.items() if _has_to_wait(attempt)}
+        together = self._together.get(key)
+        if together is not None and not together.is_over:
+            together.join(unready)
+        elif unready:
+            spare_count = partial(self._spare_count, group)
+            together = self._together[key] = Together(machine.waiting, spare_count, {*unready})
+        else:
+            self._together.pop(key, None)
+            return None
+        for uid, attempt in attempts.items():
             attempt.together = together
-            if attempt.assumed.uid not in pre_binding:
-                attempt.waits |= together.wait_at_permit(attempt.assumed.uid)
+            if uid not in unready:
+                attempt.waits |= together.wait_at_permit(uid)
+        return together
+
+    def _spare_count(self, group: PodGroup) -> int:
+        """How many more of a gang than it needs have a node, or are on their way to one."""
+        machine = self._machine
+        assert isinstance(machine.cache, GroupedCache)
+        known = machine.objects.get(PodGroup, group.key) or group
+        return machine.cache.groups.of(group.key).scheduled_count - known.spec.min_count
 
     def _bind(self, framework: Framework, member: Member, times: tuple[float, float]) -> None:
         machine, attempt, queued = self._machine, member.attempt, member.queued
@@ -263,27 +278,30 @@ class GroupCycles:
         cache.groups.gone(pod)
 
     def member_changed(self, event: ClusterEvent, pod: PodInfo) -> None:
-        """Somebody else found a node for a member: one less is missing."""
+        """A member got a node from somebody else, or was taken off its node."""
         if pod.kind.is_member:
             self.queue.group_changed(pod.group_key, event, None, pod.pod)
 
     def object_changed(self, event: ClusterEvent, old: KubeObject | None, group: PodGroup) -> None:
         if event.action is Action.DELETE:
             self.conditions.gone(group)
+            self._together.pop(group.key, None)
             self.queue.group_deleted(group.key)
         else:
             self.conditions.shown(group)
             self.queue.group_changed(group.key, event, old, group)
 
 
-def _has_work(cycle: Cycle, pod: PodInfo) -> bool:
-    """Whether there is something to do for the pod at PreBind."""
-    if not cycle.plan.outline.pre_bind:
-        return False
-    try:
-        return bool(pre_flight(cycle, pod, pod.node_name))
-    except PluginFailed:
-        return False  # It fails again, when the pod is sent on its way.
+def _has_to_wait(attempt: Attempt) -> bool:
+    """Whether Permit keeps the pod, or there is something to do for it at PreBind."""
+    pod = attempt.assumed
+    assert pod is not None
+    if attempt.cycle.plan.outline.pre_bind:
+        try:
+            attempt.pre_flight = pre_flight(attempt.cycle, pod, pod.node_name)
+        except PluginFailed as failure:
+            attempt.pre_flight = failure
+    return bool(attempt.waits or attempt.pre_flight)
 
 
 def _failure(queued: QueuedPod, member: Member | None, result: GroupAttempt) -> Failure:

@@ -452,18 +452,19 @@ class Machine:
         bound: list[Binding] = []
         for event in events:
             asker, answer = waiting.pop(event.token, None), event.answer
-            if isinstance(asker, Binding) and not isinstance(answer, ApiError):
-                bound.append(asker)
-                continue
+            if isinstance(asker, Binding):
+                if not isinstance(answer, ApiError):
+                    bound.append(asker)
+                    continue
+                asker = partial(bindings.refused, asker)
             if bound:
                 bindings.answered(bound)
                 bound = []
-            if isinstance(asker, Binding):
-                assert isinstance(answer, ApiError)
-                bindings.refused(asker, answer)
-            elif asker is not None and self._deciding is None:
+            if asker is None:
+                continue
+            if self._deciding is None:
                 asker(answer)
-            elif asker is not None:
+            else:
                 self._go_on(asker, answer)
         if bound:
             bindings.answered(bound)

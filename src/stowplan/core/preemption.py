@@ -7,15 +7,14 @@ kube-scheduler's `framework/preemption/executor.go`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from stowplan.core.binding import Binding
+from stowplan.core.messages import RecordEvent
 from stowplan.core.pod_status import StatusChange, patch_status, retried, status_patch
-from stowplan.core.steps import Parallel, Stepper
-from stowplan.core.waiting import WaitingPods
+from stowplan.core.steps import Parallel
 from stowplan.errors import ApiError
 from stowplan.framework.plugin import Nominate
 from stowplan.objects.api import Delete
@@ -26,7 +25,7 @@ from stowplan.objects.pod_groups import PodGroup
 from stowplan.state.pod_info import PodInfo
 
 if TYPE_CHECKING:
-    from random import Random
+    from stowplan.core.machine import Machine
 
 _NOT_FOUND = 404
 
@@ -34,37 +33,40 @@ _NOT_FOUND = 404
 class Preemption(Struct):
     """One preemptor and what it needs to take its place."""
 
+    machine: Machine
     preemptor: PodInfo
     node: str
     victims: list[PodInfo]
     """Those not on their way out already."""
-    waiting: WaitingPods
-    in_pre_bind: dict[str, Binding]
-    stepper: Stepper
-    random: Random
-    record: Callable[[Pod, str, Preemption], None]
-    """Tell the victim's owner: (victim, note, on whose behalf)."""
     preempting: dict[str, PodInfo | None]
     """DefaultPreemption's list of preemptors in progress -> the last victim, once it is due."""
     group: PodGroup | None = None
     """The group that the preemptor is one of, if they go for all of it."""
+    speaker: str = ""
+    related: Pod | PodGroup | None = None
+    note: str = ""
+    message: str = ""
+    """What victims are told: by whom, on whose behalf, in an event, and in their condition."""
+
+    def __post_init__(self) -> None:
+        self.related = related = self.group or self.preemptor.pod
+        sort, uid = ("pod" if self.group is None else "podgroup"), related.uid
+        self.note = f"Preempted by {sort} {uid} on node {self.node}"
+        self.speaker = self.preemptor.pod.spec.scheduler_name
+        self.message = f"{self.speaker}: preempting to accommodate a higher priority {sort}"
 
     @property
     def key(self) -> str:
         """Under which it is listed: the pod's uid, or the key of the group."""
         return self.preemptor.uid if self.group is None else self.group.key
 
-    @property
-    def note(self) -> str:
-        if self.group is None:
-            return f"Preempted by pod {self.preemptor.uid} on node {self.node}"
-        return f"Preempted by podgroup {self.group.uid} on node {self.node}"
-
-    @property
-    def message(self) -> str:
-        sort = "pod" if self.group is None else "podgroup"
-        speaker = self.preemptor.pod.spec.scheduler_name
-        return f"{speaker}: preempting to accommodate a higher priority {sort}"
+    def record(self, victim: Pod, note: str) -> None:
+        """Tell the victim's owner."""
+        self.machine.stepper.effects.append(
+            RecordEvent(
+                victim, "Normal", "Preempted", "Preempting", note, self.speaker, self.related
+            )
+        )
 
     def mark(self) -> None:
         """From here on the preemptor is held back."""
@@ -98,14 +100,16 @@ def preempt(
 def _clear_nomination(preemption: Preemption, nominee: PodInfo) -> Generator[Any, Any, None]:
     """A failure is not the preemptor's business; upstream only logs it."""
     change = StatusChange(nominate=Nominate(""))
-    yield from patch_status(nominee.pod, change, preemption.stepper.now_s, preemption.random)
+    yield from patch_status(
+        nominee.pod, change, preemption.machine.now_s, preemption.machine.random
+    )
 
 
 def _evict(preemption: Preemption, victim: PodInfo) -> Generator[Any, Any, ApiError | None]:
     pod, note = victim.pod, preemption.note
     if _called_off(preemption, victim):
         note += " (in kube-scheduler memory)."
-        preemption.record(pod, note, preemption)
+        preemption.record(pod, note)
         return None
     condition = Condition(
         type="DisruptionTarget",
@@ -114,17 +118,17 @@ def _evict(preemption: Preemption, victim: PodInfo) -> Generator[Any, Any, ApiEr
         message=preemption.message,
         observed_generation=pod.metadata.generation,
     )
-    patch = status_patch(pod, StatusChange(condition), preemption.stepper.now_s)
+    patch = status_patch(pod, StatusChange(condition), preemption.machine.now_s)
     if patch is not None:
         answer = yield patch
         if isinstance(answer, ApiError):
-            problem = yield from retried(patch, answer, preemption.random)
+            problem = yield from retried(patch, answer, preemption.machine.random)
             if problem is not None:
                 return _unless_gone(problem)
     answer = yield Delete(POD, pod.metadata.namespace, pod.metadata.name)
     if isinstance(answer, ApiError):
         return _unless_gone(answer)
-    preemption.record(pod, note, preemption)
+    preemption.record(pod, note)
     return None
 
 
@@ -134,9 +138,9 @@ def _unless_gone(problem: ApiError) -> ApiError | None:
 
 def _called_off(preemption: Preemption, victim: PodInfo) -> bool:
     """A victim that has not been bound yet is stopped where it stands, without the API server."""
-    if preemption.waiting.fail(victim.uid, "preempted"):
+    if preemption.machine.waiting.fail(victim.uid, "preempted"):
         return True
-    binding = preemption.in_pre_bind.get(victim.uid)
+    binding = preemption.machine.bindings.in_pre_bind.get(victim.uid)
     if binding is None:
         return False
     binding.call_off("preempted by DefaultPreemption")

@@ -61,3 +61,4 @@ def _keep_preemptions(old: dict[str, Framework], new: dict[str, Framework]) -> N
         plugin = framework.plugins.instances.get(_PREEMPTION)
         if plugin is not None and before is not None:
             plugin.preempting = before.preempting
+            plugin.preempting_groups = before.preempting_groups

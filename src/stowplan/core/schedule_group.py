@@ -206,7 +206,7 @@ class GroupScheduler:
                 break
         if possible:
             best = chosen.best([_placed(tried) for tried in possible])
-            return self._again(possible[best])
+            return (yield from self._again(possible[best]))
         assert first is not None
         assert first.status is not None
         told = f"0/{len(placements)} placements are available, first placement status: "
@@ -234,10 +234,16 @@ class GroupScheduler:
             return found
         return [*found]
 
-    def _again(self, attempt: GroupAttempt) -> GroupAttempt:
-        """Count the members where a trial that was undone had them, if the group fits now."""
+    def _again(self, attempt: GroupAttempt) -> Generator[Any, Any, GroupAttempt]:
+        """Count the members where a trial that was undone had them, if the group fits now.
+
+        What plugins set aside was found out as the members were decided on, each after the ones
+        before it: where there was such, they are decided on once more.
+        """
         if attempt.status is not None:
             return attempt
+        if any(member.attempt.cycle.plan.outline.reserve for member in attempt.members):
+            return (yield from self._kept_if_possible(attempt.placement))
         kept: list[Member] = []
         for member in attempt.members:
             if member.attempt.assumed is not None:

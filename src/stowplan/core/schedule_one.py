@@ -50,6 +50,8 @@ class Attempt(Struct):
     victims: tuple[PodInfo, ...] = ()
     together: Together | None = None
     """Of a gang's members that are bound together."""
+    pre_flight: Any = None
+    """What `core.binding.pre_flight` gave or raised, if it was asked before the binding began."""
     problems: list[Exception] = field(default_factory=list)
     """What went wrong on the way, for the log: a plugin's exception, a broken snapshot."""
 

@@ -80,10 +80,10 @@ class Stepper:
             while True:
                 try:
                     wanted = steps.send(value)
-                    if not isinstance(wanted, _REQUESTS):
-                        wanted = self._provide(wanted, steps, finished)
-                    if wanted is not None:
+                    if isinstance(wanted, _REQUESTS):
                         self.ask(wanted, partial(self.resume, steps, finished))
+                    else:
+                        self._provide(wanted, steps, finished)
                 except StopIteration as stop:
                     finished(stop.value)
                 if not ready:
@@ -139,13 +139,13 @@ class Stepper:
             _, number = heapq.heappop(self._timers)
             self._actions.pop(number)()
 
-    def _provide(self, wanted: Any, steps: Steps, finished: Finished) -> Request | None:
-        """See to what is not a request; if it turns out to be one after all, that."""
+    def _provide(self, wanted: Any, steps: Steps, finished: Finished) -> None:
+        """See to what is not a request, or turns out to be one after all."""
         if not isinstance(wanted, _WANTED):
             wanted = _corrected(steps, wanted)
         if isinstance(wanted, _REQUESTS):
-            return wanted
-        if isinstance(wanted, CallExtender):
+            self.ask(wanted, partial(self.resume, steps, finished))
+        elif isinstance(wanted, CallExtender):
             token = next(self._tokens)
             self.waiting[token] = partial(self.resume, steps, finished)
             self.effects.append(AskExtender(token, wanted))
@@ -155,7 +155,6 @@ class Stepper:
             wanted.register(lambda outcome: self.resume(steps, finished, outcome))
         else:
             self._fork(wanted.branches, lambda results: self.resume(steps, finished, results))
-        return None
 
     def _fork(self, branches: list[Steps], joined: Finished) -> None:
         results: list[Any] = [None] * len(branches)

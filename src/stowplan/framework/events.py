@@ -6,7 +6,7 @@ could make a pod it rejected schedulable, each with an optional hint; the queue 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from enum import IntEnum, IntFlag
 from typing import Any
 
@@ -116,8 +116,22 @@ HintFunction = Callable[[Pod, Any, Any], Hint]
 """(the rejected pod, old object or None, new object or None) -> is another try worth it?"""
 
 
-Concerned = Callable[[Any, Any], Callable[[Pod], bool] | None]
-"""(old object or None, new object or None) -> which pods it can make a difference for; None: any"""
+ANYTHING = "*"
+"""The name of a pod that every event concerns."""
+
+
+class Concerned(Struct, frozen=True):
+    """For which pods an event can make a difference, by names that pod and event have in common.
+
+    So a pod that waits costs nothing while others hear of what concerns them.
+    """
+
+    of_pod: Callable[[Pod], Collection[str]]
+    """The names of a pod: the same for as long as there is the pod."""
+    of_change: Callable[[Any, Any], Collection[str]]
+    """(old object or None, new object or None) -> the names that it concerns."""
+    concerns_all: Callable[[Any, Any], bool]
+    """Whether it concerns all pods but those that the plugin holds at its gate."""
 
 
 class EventRegistration(Struct, frozen=True):
@@ -132,7 +146,7 @@ class EventRegistration(Struct, frozen=True):
     Except for the pod that the event is about: it is always asked itself.
     """
     concerned: Concerned | None = None
-    """Tells cheaply for which pods the hint has to be asked: it would say SKIP for the others."""
+    """For which pods the hint has to be asked: it would say SKIP for the others."""
     by_group: bool = False
     """The event can only help pods of the group that it is about: nobody else is asked."""
 

@@ -23,8 +23,8 @@ HARD_EFFECTS = frozenset({NO_SCHEDULE, NO_EXECUTE})
 _CANONICAL_INTEGER = re.compile(r"0|-?[1-9][0-9]{0,18}")
 
 
-def tolerates(toleration: Toleration, taint: Taint, *, comparison_operators: bool = False) -> bool:
-    """`comparison_operators` is the gate TaintTolerationComparisonOperators: `Lt` and `Gt`."""
+def tolerates(toleration: Toleration, taint: Taint) -> bool:
+    """Values are not compared: TaintTolerationComparisonOperators, with `Lt` and `Gt`, is off."""
     if toleration.effect and toleration.effect != taint.effect:
         return False
     if toleration.key and toleration.key != taint.key:
@@ -32,11 +32,7 @@ def tolerates(toleration: Toleration, taint: Taint, *, comparison_operators: boo
     operator = toleration.operator
     if operator in ("", "Equal"):
         return toleration.value == taint.value
-    if operator == "Exists":
-        return True
-    if operator in ("Lt", "Gt") and comparison_operators:
-        return _compare(operator, taint.value, toleration.value)
-    return False
+    return operator == "Exists"
 
 
 def first_untolerated(
@@ -58,13 +54,3 @@ def parse_canonical_integer(text: str) -> int | None:
         return None
     number = int(text)
     return number if -INT64_MAX - 1 <= number <= INT64_MAX else None
-
-
-def _compare(operator: str, taint_value: str, toleration_value: str) -> bool:
-    taint_number = parse_canonical_integer(taint_value)
-    toleration_number = parse_canonical_integer(toleration_value)
-    if taint_number is None or toleration_number is None:
-        return False
-    if operator == "Lt":
-        return taint_number < toleration_number
-    return taint_number > toleration_number

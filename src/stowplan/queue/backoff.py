@@ -25,16 +25,12 @@ DOUBLINGS_MAX = 62
 
 
 class BackoffQueue:
-    __slots__ = ("_errors", "_initial_s", "_max_s", "_pods", "_sort_key", "_windows")
+    __slots__ = ("_errors", "_initial_s", "_max_s", "_pods", "_sort_key")
 
-    def __init__(
-        self, sort_key: SortKey, initial_s: float, max_s: float, *, windows: bool = True
-    ) -> None:
+    def __init__(self, sort_key: SortKey, initial_s: float, max_s: float) -> None:
         self._sort_key = sort_key
         self._initial_s = initial_s
         self._max_s = max_s
-        self._windows = windows
-        """Whether times are cut to whole seconds; upstream does it with PopFromBackoffQ only."""
         self._pods: KeyedHeap[QueuedPod] = KeyedHeap()
         self._errors: KeyedHeap[QueuedPod] = KeyedHeap()
 
@@ -80,11 +76,11 @@ class BackoffQueue:
             return -inf
         if queued.backoff_expiration_s is None:
             end_s = queued.timestamp_s + self.duration_s(queued)
-            queued.backoff_expiration_s = floor(end_s) if self._windows else end_s
+            queued.backoff_expiration_s = floor(end_s)
         return queued.backoff_expiration_s
 
     def is_backing_off(self, queued: QueuedPod, now_s: float) -> bool:
-        return self.expiration_s(queued) >= (floor(now_s) if self._windows else now_s)
+        return self.expiration_s(queued) >= floor(now_s)
 
     def add(self, queued: QueuedPod) -> None:
         key = queued.info.key

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from stowplan.framework.events import ClusterEvent, Hint
+from stowplan.framework.events import ANYTHING, ClusterEvent, Hint
 from stowplan.queue.hints import UNASKED, Hints, Matched, Move, Worth
 from stowplan.queue.queued_pod import QueuedGroup, QueuedPod
 
@@ -20,6 +20,10 @@ class GroupHints(Hints):
         if isinstance(queued, QueuedGroup):
             return self._group_worth(queued, event, old, new)
         return super().worth(queued, event, old, new)
+
+    def names_of(self, queued: QueuedPod) -> set[str]:
+        # Members come and go, so a group hears of everything.
+        return {ANYTHING} if isinstance(queued, QueuedGroup) else super().names_of(queued)
 
     def moves(
         self, pods: list[QueuedPod], heard: Matched, event: ClusterEvent, old: Any, new: Any

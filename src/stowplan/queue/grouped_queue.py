@@ -263,9 +263,18 @@ class GroupedQueue(SchedulingQueue):
         return None if pod.kind.is_member else super().pop_specific(pod)
 
     def _let_go(self, pods: list[QueuedPod], key: GroupKey, label: str) -> list[QueuedPod]:
-        """Entries meet the gates when they are requeued."""
+        """Entries meet the gates when they are requeued.
+
+        A member whose own gate is open now, while its group is held back, goes to the group's
+        entry all the same: what opens the gate of the group is told to entries alone.
+        """
         alone = [queued for queued in pods if not isinstance(queued, QueuedGroup)]
         free = super()._let_go(alone, key, label) if alone else []
+        for queued in alone:
+            if queued.info.kind.is_member and queued.gating_plugin in self._group_gates:
+                self.metrics.incoming_pods[UNSCHEDULABLE, label] -= 1
+                queued.gating_plugin, queued.gating_status = "", None
+                free.append(queued)
         for queued in pods:
             if isinstance(queued, QueuedGroup):
                 queued.gating_plugin, queued.gating_status = "", None

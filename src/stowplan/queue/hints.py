@@ -96,6 +96,17 @@ class Matched(Struct, frozen=True):
     plugins: frozenset[str]
     by_kind: bool
     """Whether replicas get the same answer from each of them."""
+    by_name: PluginHint | None = None
+    """The only one there is, if it says by name which pods an event concerns."""
+
+    def names(self, gating_plugin: str, old: Any, new: Any) -> Iterable[str] | None:
+        """The names of those whom a change may concern; None: anybody, for all that is known."""
+        hint = self.by_name
+        if hint is None or hint.concerned is None:
+            return None
+        if hint.plugin != gating_plugin and hint.concerned.concerns_all(old, new):
+            return None
+        return hint.concerned.of_change(old, new)
 
 
 UNASKED = Matched((), frozenset(), True)
@@ -105,13 +116,14 @@ UNASKED = Matched((), frozenset(), True)
 class HintMap:
     """What the plugins of one profile want to hear of."""
 
-    __slots__ = ("_hints", "_matched", "_of_plugins", "by_group")
+    __slots__ = ("_hints", "_matched", "_of_plugins", "by_group", "by_name")
 
     def __init__(self, hints: Iterable[PluginHint] = ()) -> None:
         hints = tuple(hints)
         self._hints = tuple(hint for hint in hints if not hint.by_group)
         self.by_group = tuple(hint for hint in hints if hint.by_group)
         """Asked about one group, and not of each pod that waits."""
+        self.by_name = tuple({hint.concerned for hint in hints if hint.concerned is not None})
         self._matched: dict[ClusterEvent, Matched] = {}
         self._of_plugins: dict[tuple[frozenset[str], ClusterEvent], Matched] = {}
 
@@ -147,7 +159,8 @@ class ProfileQueueing:
 def _matched(found: Iterable[PluginHint]) -> Matched:
     hints = tuple(found)
     plugins = frozenset(hint.plugin for hint in hints)
-    return Matched(hints, plugins, all(hint.by_kind for hint in hints))
+    by_name = hints[0] if len(hints) == 1 and hints[0].concerned is not None else None
+    return Matched(hints, plugins, all(hint.by_kind for hint in hints), by_name)
 
 
 def build_hint_map(plugins: Iterable[Any], *, has_extenders: bool = False) -> HintMap:
@@ -261,8 +274,6 @@ class Hints:
         if heard is UNASKED:
             worthy = [queued for queued in pods if _unasked_worth(queued, event, new)]
             return [(Worth.AFTER_BACKOFF, worthy)] if worthy else []
-        if len(heard.hints) == 1 and heard.hints[0].concerned is not None:
-            pods = self._concerned(pods, heard.hints[0], event, old, new)
         if heard.by_kind:
             asked = _by_kind(pods, _uid_of(old if new is None else new))
         else:
@@ -274,18 +285,19 @@ class Hints:
                 moves.append((worth, replicas))
         return moves
 
-    def _concerned(
-        self, pods: list[QueuedPod], entry: PluginHint, event: ClusterEvent, old: Any, new: Any
-    ) -> list[QueuedPod]:
-        """The pods that the hint is not known to skip; the others count as if it had."""
-        is_concerned = None if entry.concerned is None else entry.concerned(old, new)
-        if is_concerned is None:
-            return pods
-        left = [queued for queued in pods if is_concerned(queued.info.pod)]
-        if skipped := len(pods) - len(left):
-            key = entry.plugin, event.label, HINT_SKIP
-            self._metrics.hint_durations[key].observe(0.0, skipped)
-        return left
+    def names_of(self, queued: QueuedPod) -> set[str]:
+        """By which events may concern the pod that concern few."""
+        hints = self._maps.get(queued.profile)
+        if hints is None or not hints.by_name:
+            return set()
+        pod = queued.info.pod
+        return {name for concerned in hints.by_name for name in concerned.of_pod(pod)}
+
+    def skipped(self, heard: Matched, event: ClusterEvent, count: int) -> None:
+        """Pods that the only hint was not asked about, because the event does not concern them."""
+        if count and heard.by_name is not None:
+            key = heard.by_name.plugin, event.label, HINT_SKIP
+            self._metrics.hint_durations[key].observe(0.0, count)
 
     def _to_ask(self, profile: str, rejectors: frozenset[str], event: ClusterEvent) -> Matched:
         hints = self._maps.get(profile)

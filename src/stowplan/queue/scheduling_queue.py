@@ -76,7 +76,6 @@ class SchedulingQueue:
         "_hints",
         "_in_flight",
         "_now",
-        "_pop_from_backoff",
         "_sort_key",
         "_start_s",
         "_unschedulable",
@@ -98,7 +97,6 @@ class SchedulingQueue:
         initial_backoff_s: float = INITIAL_BACKOFF_S,
         max_backoff_s: float = MAX_BACKOFF_S,
         unschedulable_max_s: float = UNSCHEDULABLE_MAX_S,
-        pop_from_backoff: bool = True,
         live_pod: LivePod | None = None,
         recorder: Recorder | None = None,
         on_plugin_error: OnPluginError | None = None,
@@ -110,7 +108,6 @@ class SchedulingQueue:
         """
         self._sort_key = sort_key
         self._now = now
-        self._pop_from_backoff = pop_from_backoff
         self._unschedulable_max_s = unschedulable_max_s
         self.metrics = metrics = QueueMetrics()
         gates = {name: profile.pre_enqueue for name, profile in profiles.items()}
@@ -119,10 +116,8 @@ class SchedulingQueue:
         self._hints = self._make_hints(maps, metrics, recorder=recorder, on_error=on_plugin_error)
         self._active = ActiveQueue(metrics.held_back_s, on_held_back)
         self._debts = self._active.debts
-        self._backoff = BackoffQueue(
-            sort_key, initial_backoff_s, max_backoff_s, windows=pop_from_backoff
-        )
-        self._unschedulable = UnschedulablePods()
+        self._backoff = BackoffQueue(sort_key, initial_backoff_s, max_backoff_s)
+        self._unschedulable = UnschedulablePods(self._hints.names_of)
         self._entries = (
             self._active.entries,
             self._unschedulable.entries,
@@ -155,7 +150,7 @@ class SchedulingQueue:
     @property
     def has_next(self) -> bool:
         """Whether `pop` would find a pod."""
-        return bool(self._active) or (self._pop_from_backoff and self._backoff.rejected_count > 0)
+        return bool(self._active) or self._backoff.rejected_count > 0
 
     @property
     def is_retrying(self) -> bool:
@@ -330,7 +325,7 @@ class SchedulingQueue:
             else:
                 queued = self._active.pop()
             if queued is None:
-                queued = self._backoff.pop_early() if self._pop_from_backoff else None
+                queued = self._backoff.pop_early()
                 if queued is None:
                     return None
                 self.metrics.incoming_pods[ACTIVE, POP_FROM_BACKOFF] += 1
@@ -449,7 +444,8 @@ class SchedulingQueue:
         for key, group in self._unschedulable.groups.items():
             heard = self._hints.heard(key, event)
             if heard is not None:
-                pods = list(group.values())
+                pods = self._unschedulable.of(key, heard.names(key.gating_plugin, old, new))
+                self._hints.skipped(heard, event, len(group) - len(pods))
                 if pre_check is not None:
                     pods = [queued for queued in pods if pre_check(queued.info)]
                 concerned.append((key, heard, pods))
@@ -479,22 +475,21 @@ class SchedulingQueue:
         return self._leave_backoff(queued, _FORCE_ACTIVATE)
 
     def _move(self, concerned: list[_Concerned], event: ClusterEvent, old: Any, new: Any) -> None:
-        # With early popping the gate stands before both queues a pod may go to.
-        label, asked = event.label, self._pop_from_backoff
+        # The gate stands before both queues a pod may go to.
+        label = event.label
         moves: list[tuple[int, QueuedPod, Worth]] = []
         for key, heard, pods in concerned:
             for worth, worthy in self._hints.moves(pods, heard, event, old, new):
-                if asked:
-                    worthy = self._let_go(worthy, key, label)
+                worthy = self._let_go(worthy, key, label)
                 if worthy:
                     moves += [(queued.waiting_turn, queued, worth) for queued in worthy]
         moves.sort()
         for _, queued, worth in moves:
             self._unschedulable.remove(queued.info.key)
-            if asked and queued.gating_plugin:
+            if queued.gating_plugin:
                 self._enter_unschedulable(queued, label)
             else:
-                self._requeue(queued, worth, label, admitted=asked)
+                self._requeue(queued, worth, label, admitted=True)
 
     def _let_go(self, pods: list[QueuedPod], key: GroupKey, label: str) -> list[QueuedPod]:
         """Those of the pods that move: all but the ones that still wait behind a gate."""
@@ -582,11 +577,11 @@ class SchedulingQueue:
         return True
 
     def _leave_backoff(self, queued: QueuedPod, label: str) -> bool:
-        # With early popping the gate stands before the backoff queue, else behind it.
-        return self._enter_active(queued, label, admitted=self._pop_from_backoff)
+        # The gate stands before the backoff queue.
+        return self._enter_active(queued, label, admitted=True)
 
     def _enter_backoff(self, queued: QueuedPod, label: str, *, admitted: bool = False) -> bool:
-        if self._pop_from_backoff and not admitted and not self._gate.admits(queued):
+        if not admitted and not self._gate.admits(queued):
             self._enter_unschedulable(queued, label)
             return False
         self._unschedulable.remove(queued.info.key)

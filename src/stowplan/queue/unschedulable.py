@@ -2,15 +2,17 @@
 
 Mirrors kube-scheduler's `backend/queue/unschedulable_pods.go`, with two orders upstream does not
 keep.  Pods that the same plugins rejected stand together, so an event that concerns none of
-those plugins passes a hundred thousand of them by in one step.  And the pod that has waited
-longest is known, so nobody goes through all of them to see whose time is up.
+those plugins passes a hundred thousand of them by in one step; and those that an event may concern
+by name are found by it.  And the pod that has waited longest is known, so nobody goes through all
+of them to see whose time is up.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
+from stowplan.framework.events import ANYTHING
 from stowplan.queue.heap import Entry, KeyedHeap
 from stowplan.queue.queued_pod import QueuedPod
 
@@ -25,9 +27,12 @@ class GroupKey(NamedTuple):
 
 
 class UnschedulablePods:
-    __slots__ = ("_joined", "_pods", "_turns", "groups")
+    __slots__ = ("_by_name", "_joined", "_names", "_names_of", "_pods", "_turns", "groups")
 
-    def __init__(self) -> None:
+    def __init__(self, names_of: Callable[[QueuedPod], Iterable[str]]) -> None:
+        self._names_of = names_of
+        self._names: dict[str, tuple[str, ...]] = {}
+        self._by_name: dict[str, dict[str, QueuedPod]] = {}
         self._pods: KeyedHeap[QueuedPod] = KeyedHeap()
         """By `waiting_since_s`."""
         self.groups: dict[GroupKey, dict[str, QueuedPod]] = {}
@@ -48,6 +53,8 @@ class UnschedulablePods:
             (group, {key: entries[key][3] for key in pods}) for group, pods in other.groups.items()
         )
         self._joined.update(other._joined)
+        for key, group_key in self._joined.items():
+            self._join_names(self.groups[group_key][key])
         self._turns = other._turns
 
     @property
@@ -63,6 +70,18 @@ class UnschedulablePods:
 
     def group_of(self, key: str) -> GroupKey:
         return self._joined[key]
+
+    def of(self, group_key: GroupKey, names: Iterable[str] | None) -> list[QueuedPod]:
+        """The pods of a description that have one of these names; None: all of them."""
+        if names is None:
+            return list(self.groups[group_key].values())
+        found = {
+            key: queued
+            for name in (ANYTHING, *names)
+            for key, queued in self._by_name.get(name, {}).items()
+            if self._joined[key] == group_key
+        }
+        return list(found.values())
 
     def values(self) -> list[QueuedPod]:
         return self._pods.values()
@@ -85,6 +104,7 @@ class UnschedulablePods:
         self._pods.add(key, queued.waiting_since_s, queued)
         self._joined[key] = group_key
         self.groups.setdefault(group_key, {})[key] = queued
+        self._join_names(queued)
         return joined is None
 
     def remove(self, key: str) -> QueuedPod | None:
@@ -106,10 +126,22 @@ class UnschedulablePods:
         queued = self._pods.peek()
         return None if queued is None else queued.waiting_since_s
 
+    def _join_names(self, queued: QueuedPod) -> None:
+        names, key = tuple(self._names_of(queued)), queued.info.key
+        if names:
+            self._names[key] = names
+        for name in names:
+            self._by_name.setdefault(name, {})[key] = queued
+
     def _leave_group(self, key: str) -> None:
         group_key = self._joined.pop(key)
         pods = self.groups[group_key]
         pods.pop(key).waiting_turn = 0
+        for name in self._names.pop(key, ()):
+            named = self._by_name[name]
+            del named[key]
+            if not named:
+                del self._by_name[name]
         if not pods:
             del self.groups[group_key]
         if not self._joined:

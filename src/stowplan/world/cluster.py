@@ -77,9 +77,10 @@ class Cluster:
         """What a live cluster did not let us read; see `from_kubeconfig`."""
 
     @classmethod
-    def _of(
+    def of_engine(
         cls, engine: Engine, missing: tuple[str, ...] = (), sources: Sources | None = None
     ) -> Self:
+        """For who has put everything together already."""
         cluster = cls.__new__(cls)
         vars(cluster).update(_parts=engine, missing=missing, _sources=dict(sources or {}))
         return cluster
@@ -138,14 +139,14 @@ class Cluster:
     def of_live(cls, setup: Setup, kubeconfig: str = "", context: str | None = None) -> Self:
         """As `from_kubeconfig`, for who has set up everything already."""
         objects, missing = read_cluster(kubeconfig, context)
-        return cls._of(filled(setup, objects), missing)
+        return cls.of_engine(filled(setup, objects), missing)
 
     @classmethod
     def of_manifests(cls, setup: Setup, manifests: Iterable[Manifest]) -> Self:
         """As `from_dump`, for who has read and set up everything already."""
         with garbage_stays():
             manifests = list(manifests)
-            return cls._of(engine_of(setup, manifests), sources=sources_of(manifests))
+            return cls.of_engine(engine_of(setup, manifests), sources=sources_of(manifests))
 
     @classmethod
     def attached(cls, running: EmbeddedCluster, **options: Unpack[Options]) -> Self:
@@ -157,7 +158,7 @@ class Cluster:
         """
         scheduling = running.parts.scheduling or Scheduling()
         setup = make_setup(scheduling.config, options, registry=scheduling.registry)
-        return cls._of(Engine.attached(running, setup))
+        return cls.of_engine(Engine.attached(running, setup))
 
     # -- building ---------------------------------------------------------------------------
 
@@ -244,6 +245,10 @@ class Cluster:
         self._engine.driver.machine.reconfigure(new.config)
         for pod in self.queue():
             self.retry(pod.key)
+
+    def reseed(self, seed: int) -> None:
+        """Break ties from here on as this seed says."""
+        self._engine.driver.machine.random.seed(seed)
 
     def reweigh(self, weights: Mapping[str, int], profile: str = DEFAULT_PROFILE) -> None:
         """Let plugins count for more or less from here on; 0 leaves one's scores out."""
@@ -466,19 +471,24 @@ class Cluster:
         Neither notices the other.  Pods that wait at Permit, or for what PreBind does, begin their
         attempt anew in the fork, as they would after a restart of the scheduler.
         """
-        return self._of(self._engine.fork(), self.missing, self._sources)
+        return self.of_engine(self._engine.fork(), self.missing, self._sources)
 
     def what_if(self, **changes: Any) -> Any:
         """What would become of everybody after these changes: `stowplan.answers.what_if`."""
         return import_module("stowplan.answers").what_if(self, **changes)
 
     def why(self, key: str = "", **options: Any) -> Any:
-        """Why a pod has no node, or has this one, and what would help: `stowplan.answers.why`.
-
-        Without a key: all pending pods, by cause.
-        """
+        """Why a pod has no node, or all that have none, and what helps: `stowplan.answers.why`."""
         # By name: rooms above this one are not imported.
         return import_module("stowplan.answers").why(self, key, **options)
+
+    def compare(self, config: Config = None, **options: Any) -> Any:
+        """Beside another configuration or seed: `stowplan.answers.compare`."""
+        return import_module("stowplan.answers").compare(self, config, **options)
+
+    def plan(self, question: str, *words: Any, **options: Any) -> Any:
+        """`capacity`, `nodes` or `consolidate`: `stowplan.answers.plan`."""
+        return import_module("stowplan.answers").plan(self, question, *words, **options)
 
     def diff(self, other: Cluster) -> Diff:
         """What is different here from the other one: `trial.diff(cluster)`."""

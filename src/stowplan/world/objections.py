@@ -21,7 +21,7 @@ from stowplan.framework.cycle import Cycle
 from stowplan.framework.diagnosis import Diagnosis
 from stowplan.framework.errors import PluginFailed
 from stowplan.framework.runtime import Framework
-from stowplan.framework.status import Code, Status
+from stowplan.framework.status import Status
 from stowplan.state.pod_info import PodInfo
 
 Mask = NDArray[np.bool_]
@@ -74,14 +74,6 @@ class Objections:
             return diagnosis.reasons
         status = diagnosis.status(self._rows[position])
         return () if status is None else status.reasons
-
-    def evictable(self, plugin: str, position: int) -> bool:
-        """Whether evicting pods from the node may change the plugin's mind."""
-        mask, diagnosis = self._found[plugin]
-        if not mask[position] or isinstance(diagnosis, Status):
-            return False
-        status = diagnosis.status(self._rows[position])
-        return status is not None and status.code is Code.UNSCHEDULABLE
 
 
 def objections(machine: Machine, pod: PodInfo) -> Objections:

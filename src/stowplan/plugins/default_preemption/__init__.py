@@ -167,16 +167,15 @@ class DefaultPreemption:
         handle = self._handle
         if not pod.kind.is_member or GENERIC_WORKLOAD not in handle.features:
             return ""
+        if TOPOLOGY_AWARE in handle.features:
+            group = handle.objects.get(PodGroup, pod.group_key)
+            if group is None:
+                return "pod group for pod not found"
+            if group.spec.scheduling_constraints is not None:
+                return "not eligible due to placement-based pod group scheduling limitation"
         if WORKLOAD_AWARE_PREEMPTION in handle.features:
             return "not eligible due to workload aware preemption enabled"
-        if TOPOLOGY_AWARE not in handle.features:
-            return ""
-        group = handle.objects.get(PodGroup, pod.group_key)
-        if group is None:
-            return "pod group for pod not found"
-        if group.spec.scheduling_constraints is None:
-            return ""
-        return "not eligible due to placement-based pod group scheduling limitation"
+        return ""
 
     def _not_eligible(self, pod: PodInfo, diagnosis: Diagnosis) -> str:
         if pod.pod.spec.preemption_policy == "Never":

@@ -51,9 +51,9 @@ from stowplan.plugins.dynamic_resources.extended_resources import SPECIAL_NAME, 
 from stowplan.plugins.dynamic_resources.filtering import REASONS, DeviceFilter
 from stowplan.plugins.dynamic_resources.group_claims import GroupClaims, consumer_of
 from stowplan.plugins.dynamic_resources.pod_claims import (
+    CONCERNED,
     ClaimProblem,
     claims_of,
-    concerned_by_claim,
     has_freed_devices,
     is_made_for,
     owned_claims_of,
@@ -138,7 +138,7 @@ class DynamicResources:
                 Resource.RESOURCE_CLAIM,
                 made | Action.DELETE,
                 self._after_claim_change,
-                concerned=concerned_by_claim,
+                concerned=CONCERNED,
             ),
             on(Resource.POD, Action.DELETE, self._after_pod_left),
             on(Resource.POD, Action.UPDATE_POD_GENERATED_RESOURCE_CLAIM, self._after_pod_change),
@@ -320,6 +320,8 @@ class DynamicResources:
         self._handle.random.shuffle(candidates)
         for number in candidates:
             own = attempt.claims[number]
+            if own.shared is not None:
+                continue  # Nothing is written yet that could be given back.
             if own.group is not None and self._group_claims.is_unscheduled(own.group):
                 consumer = consumer_of(pod.pod, own.group)
                 if is_reserved_for(own.claim, consumer):

@@ -131,6 +131,8 @@ class ClaimCache:
         """Uid -> of either, what `_held` was told."""
         self._special: dict[str, str] = {}
         """Uid of a pod -> key of the claim that was made for its extended resources."""
+        self._special_pods: dict[str, str] = {}
+        """The same, by key."""
         self._held = HeldDevices()
         self._version = -1
 
@@ -224,7 +226,9 @@ class ClaimCache:
         now = "" if claim is None else claim.metadata.uid
         if uid and uid != now:
             del self._uids[key]
-            self._special = {pod: it for pod, it in self._special.items() if it != key}
+            pod = self._special_pods.pop(key, "")
+            if self._special.get(pod) == key:
+                del self._special[pod]
             self._given.pop(uid, None)
             self._count(uid)
         if claim is None:
@@ -233,6 +237,7 @@ class ClaimCache:
         owner = claim.metadata.controller() if is_special(claim) else None
         if owner is not None:
             self._special[owner.uid] = key
+            self._special_pods[key] = owner.uid
         if claim.status.allocation is None:
             self._given.pop(now, None)
         else:

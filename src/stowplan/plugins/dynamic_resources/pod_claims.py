@@ -6,8 +6,9 @@ Mirrors `podResourceClaims` in kube-scheduler's `dynamicresources.go` and upstre
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 
+from stowplan.framework.events import ANYTHING, Concerned
 from stowplan.objects.devices import ResourceClaim
 from stowplan.objects.pod import Pod, PodResourceClaim
 from stowplan.objects.pod_groups import PodGroup
@@ -61,30 +62,33 @@ def is_made_for(pod: Pod, claim: ResourceClaim | None) -> bool:
     return owner is not None and owner.uid == pod.metadata.uid
 
 
-def concerned_by_claim(
-    old: ResourceClaim | None, new: ResourceClaim | None
-) -> Callable[[Pod], bool] | None:
-    """Which pods a change of the claim can help; None: any, because devices became free."""
-    if has_freed_devices(old, new):
-        return None
-    if new is None:
-        return lambda pod: is_made_for(pod, old)
-    namespace, name = new.metadata.namespace, new.metadata.name
+def names_of_pod(pod: Pod) -> Collection[str]:
+    """Under which `names_of_change` mentions it: a claim made for it belongs to it."""
+    names = {pod.metadata.uid}
+    if pod.spec.resource_claims:
+        namespace = pod.metadata.namespace
+        names |= {
+            f"{namespace}/{it.resource_claim_name}"
+            for it in pod.spec.resource_claims
+            if it.resource_claim_name is not None
+        }
+        if pod.spec.scheduling_group is not None:
+            names.add(ANYTHING)  # What it can use is up to the group.
+    return names
 
-    def names_it(pod: Pod) -> bool:
-        # Asked of every pod that waits, with every claim that is written.
-        for reference in pod.spec.resource_claims or ():
-            # Of a group's template, the group knows the name.
-            if reference.resource_claim_name == name or (
-                reference.resource_claim_template_name and pod.spec.scheduling_group
-            ):
-                return pod.metadata.namespace == namespace
-        for status in pod.status.resource_claim_statuses or ():
-            if status.resource_claim_name == name:
-                return pod.metadata.namespace == namespace
-        return False
 
-    return names_it
+def names_of_change(old: ResourceClaim | None, new: ResourceClaim | None) -> Collection[str]:
+    """The pods whose own claim it is."""
+    claim = old if new is None else new
+    if claim is None:
+        return ()
+    names, owner = {claim.key}, claim.metadata.controller()
+    if owner is not None:
+        names.add(owner.uid)
+    return names
+
+
+CONCERNED = Concerned(names_of_pod, names_of_change, has_freed_devices)
 
 
 def _name_of(pod: Pod, reference: PodResourceClaim, group: PodGroup | None) -> tuple[str, bool]:
