@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import statistics
 import sys
+import time
 import urllib.request
 
 import pytest
@@ -44,6 +45,11 @@ def wait_until(page: Page, condition: str) -> None:
     raise AssertionError(condition)
 
 
+def placed(page: Page) -> int:
+    text = page.locator(".summary li").nth(1).inner_text()
+    return int("".join(filter(str.isdigit, text)))
+
+
 def test_pods_are_seen_as_they_are_placed_and_the_connection_comes_back(
     open_page: OpenPage,
 ) -> None:
@@ -76,7 +82,7 @@ def test_pods_are_seen_as_they_are_placed_and_the_connection_comes_back(
         server.stop()
 
 
-def test_five_thousand_nodes_stay_smooth_while_a_thousand_pods_a_second_are_placed(
+def test_five_thousand_nodes_stay_smooth_while_pods_are_placed(
     open_page: OpenPage,
 ) -> None:
     server = Server(sys.executable, "-m", "tests.ui.serving", "busy", "0")
@@ -86,11 +92,13 @@ def test_five_thousand_nodes_stay_smooth_while_a_thousand_pods_a_second_are_plac
         first = page.evaluate("stowplanMap.firstPictureMs")
         wait_until(page, "stowplanMap.painted > 9000")
         page.evaluate("stowplanMap.frames.length = 0")
+        begun, before = time.perf_counter(), placed(page)
         wait_until(page, "stowplanMap.frames.length >= 40")
         frames = page.evaluate("stowplanMap.frames")
+        rate = (placed(page) - before) / (time.perf_counter() - begun)
 
         print(
-            f"first picture {first:.0f} ms; "
+            f"first picture {first:.0f} ms; {rate:.0f} pods a second placed; "
             f"frames: median {statistics.median(frames):.1f} ms, most {max(frames):.1f} ms"
         )
         assert first < FIRST_PICTURE_MS
