@@ -118,7 +118,8 @@ def test_commands_parse(where: str, arguments: str) -> None:
 
 def _parse(command: click.Command, words: list[str]) -> None:
     context = click.Context(command)
-    if words and words[-1] in {option for p in command.params for option in p.opts}:
+    valued = [p for p in command.params if not getattr(p, "is_flag", False)]
+    if words and words[-1] in {option for p in valued for option in p.opts}:
         words = [*words, "VALUE"]  # An option may be mentioned without its value.
     values, extra, _ = command.make_parser(context).parse_args(list(words))
     assert not extra

@@ -1,7 +1,7 @@
-"""Serves the page for browser tests, a process of its own: `python -m tests.ui.serving KIND PORT`.
+"""Serves the page for browser tests, as a process: `python -m tests.ui.serving KIND PORT`.
 
-`busy`: 5,000 nodes with 50,000 pods, where a thousand more are placed every second.  `hostile`:
-objects whose texts try to be markup.
+`busy`: 5,000 nodes with 50,000 pods, where 250 more are placed at a time, at least a quarter of a
+second apart.  `hostile`: objects whose texts try to be markup.
 """
 
 from __future__ import annotations

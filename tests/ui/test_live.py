@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import statistics
 import sys
+import time
 import urllib.request
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Page, expect
 
 from tests.ui.conftest import STOWPLAN, OpenPage, Server
 
@@ -33,6 +34,20 @@ def create(api: str, name: str, cpu: str = "100m") -> None:
         {"Content-Type": "application/json"},
     )
     urllib.request.urlopen(request).close()
+
+
+def wait_until(page: Page, condition: str) -> None:
+    """As `wait_for_function`, which the page's policy does not let in."""
+    for _ in range(300):
+        if page.evaluate(condition):
+            return
+        page.wait_for_timeout(200)
+    raise AssertionError(condition)
+
+
+def placed(page: Page) -> int:
+    text = page.locator(".summary li").nth(1).inner_text()
+    return int("".join(filter(str.isdigit, text)))
 
 
 def test_pods_are_seen_as_they_are_placed_and_the_connection_comes_back(
@@ -67,24 +82,27 @@ def test_pods_are_seen_as_they_are_placed_and_the_connection_comes_back(
         server.stop()
 
 
-def test_five_thousand_nodes_stay_smooth_while_a_thousand_pods_a_second_are_placed(
+def test_five_thousand_nodes_stay_smooth_while_pods_are_placed(
     open_page: OpenPage,
 ) -> None:
     server = Server(sys.executable, "-m", "tests.ui.serving", "busy", "0")
     try:
         page = open_page(server.url)
-        page.wait_for_function("window.stowplanMap.firstPictureMs > 0")
-        first = page.evaluate("window.stowplanMap.firstPictureMs")
-        page.wait_for_function("window.stowplanMap.painted > 9000")
-        page.evaluate("window.stowplanMap.frames.length = 0")
-        page.wait_for_function("window.stowplanMap.frames.length >= 40")
-        frames = page.evaluate("window.stowplanMap.frames")
+        wait_until(page, "stowplanMap.firstPictureMs > 0")
+        first = page.evaluate("stowplanMap.firstPictureMs")
+        wait_until(page, "stowplanMap.painted > 9000")
+        page.evaluate("stowplanMap.frames.length = 0")
+        begun, before = time.perf_counter(), placed(page)
+        wait_until(page, "stowplanMap.frames.length >= 40")
+        frames = page.evaluate("stowplanMap.frames")
+        rate = (placed(page) - before) / (time.perf_counter() - begun)
 
         print(
-            f"first picture {first:.0f} ms; "
+            f"first picture {first:.0f} ms; {rate:.0f} pods a second placed; "
             f"frames: median {statistics.median(frames):.1f} ms, most {max(frames):.1f} ms"
         )
         assert first < FIRST_PICTURE_MS
         assert statistics.quantiles(frames, n=20)[-1] < FRAME_MS
+        page.close()
     finally:
         server.stop()

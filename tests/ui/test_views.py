@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -78,7 +79,7 @@ def test_a_new_user_learns_why_a_pod_waits_and_tries_a_fix_in_a_fork(
     expect(page.get_by_role("heading", name="Fits now")).to_be_visible()
     expect(page.locator(".moves").get_by_text("node-0012-new-1")).to_be_visible()
     expect(page.locator(".big")).to_contain_text("29")
-    expect(page.get_by_label("Manifests")).to_contain_text("node-0012-new-1")
+    expect(page.get_by_label("Manifests", exact=True)).to_contain_text("node-0012-new-1")
     page.get_by_role("button", name="Back to the cluster").click()
     page.goto(f"{demo.url}#/pods/{WAITING}")
     expect(page.locator(".facts")).to_contain_text("Pending")
@@ -137,7 +138,7 @@ def test_a_decision_of_hundreds_of_rows_is_sorted_filtered_and_asked_about(
     open_page: OpenPage, demo: Server
 ) -> None:
     page = open_page(f"{demo.url}#/pods/{WAITING}")
-    page.get_by_role("button", name="Node ↕").click()
+    page.locator(".decision button.sort").first.click()
     page.get_by_label("Show only").fill("NodeUnschedulable")
     expect(page.locator(".decision tbody tr")).to_have_count(3)
     page.locator("#other").fill("gpu-0000")
@@ -146,7 +147,7 @@ def test_a_decision_of_hundreds_of_rows_is_sorted_filtered_and_asked_about(
 
 
 def test_texts_of_the_cluster_are_never_markup(open_page: OpenPage) -> None:
-    server = Server("python", "-m", "tests.ui.serving", "hostile", "0")
+    server = Server(sys.executable, "-m", "tests.ui.serving", "hostile", "0")
     try:
         page = open_page(f"{server.url}#/pods/default/hurt")
         page.locator("#manifest-title").locator("xpath=..").get_by_role("button").click()
@@ -154,5 +155,6 @@ def test_texts_of_the_cluster_are_never_markup(open_page: OpenPage) -> None:
         expect(page.locator(".source-name")).to_contain_text("<img src=x")
         assert page.evaluate("window.hurt") is None
         assert page.locator("img").count() == 1
+        page.close()
     finally:
         server.stop()

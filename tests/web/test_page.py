@@ -151,7 +151,7 @@ async def test_what_is_refused_says_why_and_leaves_no_trace(client) -> None:
         told = await post(client, "worlds/fork-1/changes", body, status)
         assert told["error"]
     assert (await get(client, "worlds"))["worlds"][0]["changes"] == []
-    wrong = await post(client, "check", {"text": "apiVersion: v1\nkind: Pod\nspec: 7"}, 422)
+    wrong = await post(client, "check", {"text": "apiVersion: v1\nkind: Pod\nspec: 7"})
     assert "spec" in wrong["where"] + wrong["error"]
 
 

@@ -32,10 +32,13 @@ def about(cluster: Cluster) -> dict[str, Any]:
         **summary(cluster),
         "profiles": cluster.profiles,
         "weights": cluster.weights(),
-        "remarks": [
-            {"text": remark.text, "hint": remark.hint} for remark in cluster.remarks()[:REMARKS_MAX]
-        ],
     }
+
+
+def remarks(cluster: Cluster, ask: Ask) -> dict[str, Any]:
+    """What makes answers less than they seem; walks over all pods."""
+    found = cluster.remarks()[:REMARKS_MAX]
+    return {"remarks": [{"text": each.text, "hint": each.hint} for each in found]}
 
 
 def queue_view(cluster: Cluster, ask: Ask) -> dict[str, Any]:

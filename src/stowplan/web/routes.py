@@ -44,6 +44,7 @@ class Routes:
             "nodes": nodes.node_table,
             f"nodes/{_NAME}": nodes.node_view,
             "queue": queues.queue_view,
+            "remarks": queues.remarks,
             "pods": queues.pod_table,
             pod: decisions.pod_view,
             f"{pod}/attempts/{_NAME}": decisions.attempt_table,

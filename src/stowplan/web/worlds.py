@@ -18,7 +18,7 @@ import yaml
 from stowplan.answers import deeds, why
 from stowplan.answers.what_if import compared
 from stowplan.answers.why import Why
-from stowplan.errors import InputError, NotFound, TooManyRequests
+from stowplan.errors import InputError, NotFound, StowplanError, TooManyRequests
 from stowplan.objects.manifests import describe, read_manifests
 from stowplan.web.asking import Ask
 from stowplan.world.cluster import Cluster
@@ -303,14 +303,21 @@ _VERBS: dict[str, Callable[[Cluster, Mapping[str, Any]], Made]] = {
 
 
 def check(cluster: Cluster, ask: Ask) -> dict[str, Any]:
-    """Whether manifests would be taken, tried on a fork; for checking while somebody types."""
-    objects = [data for _, data in _manifests(ask.word("text"))]
-    with cluster.fork() as trial:
-        if ask.body.get("verb") == "edit":
-            trial.put(objects)
-        else:
-            trial.apply(objects)
-    return {"objects": [describe(data) for data in objects]}
+    """Whether manifests would be taken, tried on a fork; for checking while somebody types.
+
+    What is wrong with them is the answer, and no failure.
+    """
+    try:
+        objects = [data for _, data in _manifests(ask.word("text"))]
+        with cluster.fork() as trial:
+            if ask.body.get("verb") == "edit":
+                trial.put(objects)
+            else:
+                trial.apply(objects)
+    except StowplanError as error:
+        told = {"error": error.problem, "where": error.where, "hint": error.hint}
+        return {"objects": [], **told}
+    return {"objects": [describe(data) for data in objects], "error": ""}
 
 
 def manifest_text(cluster: Cluster, ask: Ask) -> dict[str, Any]:

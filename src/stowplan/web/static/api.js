@@ -29,7 +29,9 @@ async function read(response) {
   let told;
   try {
     told = await response.json();
-  } catch {
+  } catch (error) {
+    // A failure may come without JSON; an answer that broke off is no answer.
+    if (response.ok) throw error;
     told = {};
   }
   if (!response.ok) throw new ApiError(response.status, told);

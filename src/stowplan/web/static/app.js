@@ -3,7 +3,7 @@
 import { Fragment, html, render, useEffect, useRef, useState } from "./lib.js";
 import { get } from "./api.js";
 import { connect } from "./stream.js";
-import { enter, refresh, useShared } from "./state.js";
+import { enter, refresh, useData, useShared } from "./state.js";
 import { count, plural, time } from "./format.js";
 import { Badge, nodeHref, podHref, useStill } from "./parts.js";
 import { MapView } from "./views/map.js";
@@ -214,6 +214,7 @@ const WORDS = [
 /** @param {{close: () => void, about: any}} props */
 function Help({ close, about }) {
   const dialog = useRef(/** @type {HTMLDialogElement | null} */ (null));
+  const remarks = useData("remarks", {}, { once: true }).data?.remarks || [];
   useEffect(() => {
     dialog.current?.showModal();
   }, []);
@@ -222,7 +223,7 @@ function Help({ close, about }) {
     <h3>Keys</h3><dl class="keys">${KEYS.map(([key, what]) => html`<${Fragment} key=${key}><dt><kbd>${key}</kbd></dt><dd>${what}</dd><//>`)}</dl>
     <h3>Words</h3><dl>${WORDS.map(([word, what]) => html`<${Fragment} key=${word}><dt>${word}</dt><dd>${what}</dd><//>`)}</dl>
     ${about ? html`<p class="dim">${about.note} Stowplan ${about.stowplan}.</p>` : null}
-    ${about?.remarks.length ? html`<h3>Remarks on the input</h3><ul>${about.remarks.map((/** @type {any} */ remark) => html`<li key=${remark.text}>${remark.text}${remark.hint ? html` <span class="dim">${remark.hint}</span>` : null}</li>`)}</ul>` : null}
+    ${remarks.length ? html`<h3>Remarks on the input</h3><ul>${remarks.map((/** @type {any} */ remark) => html`<li key=${remark.text}>${remark.text}${remark.hint ? html` <span class="dim">${remark.hint}</span>` : null}</li>`)}</ul>` : null}
   </dialog>`;
 }
 

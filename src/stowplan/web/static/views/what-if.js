@@ -168,7 +168,7 @@ function Editor({ change, busy, take }) {
       return undefined;
     }
     post("check", { text: still, verb }, { world })
-      .then((found) => !gone && setTold({ ok: true, text: `Right: ${found.objects.slice(0, 4).join(", ")}${found.objects.length > 4 ? ` and ${found.objects.length - 4} more` : ""}` }))
+      .then((found) => !gone && setTold(found.error ? { ok: false, text: `${[found.where, found.error].filter(Boolean).join(": ")}${found.hint ? ` (${found.hint})` : ""}` } : { ok: true, text: `Right: ${found.objects.slice(0, 4).join(", ")}${found.objects.length > 4 ? ` and ${found.objects.length - 4} more` : ""}` }))
       .catch((error) => !gone && setTold({ ok: false, text: `${error.message}${error.hint ? ` (${error.hint})` : ""}` }));
     return () => {
       gone = true;
