@@ -5,12 +5,13 @@ Used by `GroupedQueue` in place of plain `Hints`; single pods are asked about as
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from stowplan.framework.events import ANYTHING, ClusterEvent, Hint
 from stowplan.queue.hints import UNASKED, Hints, Matched, Move, Worth
 from stowplan.queue.queued_pod import QueuedGroup, QueuedPod
+from stowplan.queue.unschedulable import GroupKey
 
 
 class GroupHints(Hints):
@@ -21,9 +22,9 @@ class GroupHints(Hints):
             return self._group_worth(queued, event, old, new)
         return super().worth(queued, event, old, new)
 
-    def names_of(self, queued: QueuedPod) -> set[str]:
+    def names_of(self, pods: GroupKey, queued: QueuedPod) -> Collection[str]:
         # Members come and go, so a group hears of everything.
-        return {ANYTHING} if isinstance(queued, QueuedGroup) else super().names_of(queued)
+        return {ANYTHING} if isinstance(queued, QueuedGroup) else super().names_of(pods, queued)
 
     def moves(
         self, pods: list[QueuedPod], heard: Matched, event: ClusterEvent, old: Any, new: Any

@@ -8,7 +8,7 @@ event: registrations never change.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from operator import attrgetter
@@ -114,7 +114,8 @@ class HintMap:
         self._hints = tuple(hint for hint in hints if not hint.by_group)
         self.by_group = tuple(hint for hint in hints if hint.by_group)
         """Asked about one group, and not of each pod that waits."""
-        self.by_name = tuple({hint.concerned for hint in hints if hint.concerned is not None})
+        self.by_name = {hint.plugin: hint.concerned for hint in hints if hint.concerned is not None}
+        """Plugin -> how it names the pods that an event of its concerns."""
         self._matched: dict[ClusterEvent, Matched] = {}
         self._of_plugins: dict[tuple[frozenset[str], ClusterEvent], Matched] = {}
 
@@ -276,13 +277,13 @@ class Hints:
                 moves.append((worth, replicas))
         return moves
 
-    def names_of(self, queued: QueuedPod) -> set[str]:
-        """By which events may concern the pod that concern few."""
-        hints = self._maps.get(queued.profile)
-        if hints is None or not hints.by_name:
-            return set()
-        pod = queued.info.pod
-        return {name for concerned in hints.by_name for name in concerned.of_pod(pod)}
+    def names_of(self, pods: GroupKey, queued: QueuedPod) -> Collection[str]:
+        """By which events may concern a pod of that description that concern few."""
+        hints = self._maps.get(pods.profile)
+        if hints is None or hints.by_name.keys().isdisjoint(pods.rejectors):
+            return ()
+        asked, pod = hints.by_name.keys() & pods.rejectors, queued.info.pod
+        return {name for plugin in asked for name in hints.by_name[plugin].of_pod(pod)}
 
     def skipped(self, heard: Matched, event: ClusterEvent, count: int) -> None:
         """Pods that the only hint was not asked about, because the event does not concern them."""

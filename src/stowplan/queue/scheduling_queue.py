@@ -441,10 +441,13 @@ class SchedulingQueue:
         if not self._hints.interested(event):
             return
         concerned: list[_Concerned] = []
-        for key in self._unschedulable.groups:
+        for key, group in self._unschedulable.groups.items():
             heard = self._hints.heard(key, event)
             if heard is not None:
-                pods = self._concerned(key, heard, event, old, new)
+                if heard.by_name is None:
+                    pods = list(group.values())
+                else:
+                    pods = self._concerned(key, heard, event, old, new)
                 if pre_check is not None:
                     pods = [queued for queued in pods if pre_check(queued.info)]
                 concerned.append((key, heard, pods))

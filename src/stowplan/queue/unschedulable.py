@@ -9,7 +9,7 @@ of them to see whose time is up.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import NamedTuple
 
 from stowplan.framework.events import ANYTHING
@@ -29,7 +29,7 @@ class GroupKey(NamedTuple):
 class UnschedulablePods:
     __slots__ = ("_by_name", "_joined", "_names", "_names_of", "_pods", "_turns", "groups")
 
-    def __init__(self, names_of: Callable[[QueuedPod], Iterable[str]]) -> None:
+    def __init__(self, names_of: Callable[[GroupKey, QueuedPod], Collection[str]]) -> None:
         self._names_of = names_of
         self._names: dict[str, tuple[str, ...]] = {}
         self._by_name: dict[str, dict[str, QueuedPod]] = {}
@@ -54,7 +54,9 @@ class UnschedulablePods:
         )
         self._joined.update(other._joined)
         for key, group_key in self._joined.items():
-            self._join_names(self.groups[group_key][key])
+            queued = self.groups[group_key][key]
+            if names := self._names_of(group_key, queued):
+                self._join_names(queued, names)
         self._turns = other._turns
 
     @property
@@ -102,7 +104,8 @@ class UnschedulablePods:
         self._pods.add(key, queued.waiting_since_s, queued)
         self._joined[key] = group_key
         self.groups.setdefault(group_key, {})[key] = queued
-        self._join_names(queued)
+        if names := self._names_of(group_key, queued):
+            self._join_names(queued, names)
         return joined is None
 
     def remove(self, key: str) -> QueuedPod | None:
@@ -124,22 +127,25 @@ class UnschedulablePods:
         queued = self._pods.peek()
         return None if queued is None else queued.waiting_since_s
 
-    def _join_names(self, queued: QueuedPod) -> None:
-        names, key = tuple(self._names_of(queued)), queued.info.key
-        if names:
-            self._names[key] = names
-        for name in names:
+    def _join_names(self, queued: QueuedPod, names: Iterable[str]) -> None:
+        key = queued.info.key
+        self._names[key] = tuple(names)
+        for name in self._names[key]:
             self._by_name.setdefault(name, {})[key] = queued
+
+    def _leave_names(self, key: str) -> None:
+        for name in self._names.pop(key):
+            named = self._by_name[name]
+            del named[key]
+            if not named:
+                del self._by_name[name]
 
     def _leave_group(self, key: str) -> None:
         group_key = self._joined.pop(key)
         pods = self.groups[group_key]
         pods.pop(key).waiting_turn = 0
-        for name in self._names.pop(key, ()):
-            named = self._by_name[name]
-            del named[key]
-            if not named:
-                del self._by_name[name]
+        if key in self._names:
+            self._leave_names(key)
         if not pods:
             del self.groups[group_key]
         if not self._joined:
