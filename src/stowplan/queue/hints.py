@@ -280,7 +280,7 @@ class Hints:
     def names_of(self, pods: GroupKey, queued: QueuedPod) -> Collection[str]:
         """By which events may concern a pod of that description that concern few."""
         hints = self._maps.get(pods.profile)
-        if hints is None or hints.by_name.keys().isdisjoint(pods.rejectors):
+        if hints is None or pods.rejectors.isdisjoint(hints.by_name):
             return ()
         asked, pod = hints.by_name.keys() & pods.rejectors, queued.info.pod
         return {name for plugin in asked for name in hints.by_name[plugin].of_pod(pod)}
