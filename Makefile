@@ -9,7 +9,7 @@ WORKERS ?= auto
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check audit format e2e simulate load mutants soak bench bench-check clean distclean
+.PHONY: help setup demo test check audit format e2e ui simulate load mutants soak bench bench-check clean distclean
 
 help: ## list the verbs
 	@echo "usage: make VERB"
@@ -22,7 +22,7 @@ demo: setup ## schedule a few thousand pods on an embedded cluster and show what
 	@$(BIN)/stowplan demo $(ARGS)
 
 test: setup ## run all tests but end-to-end and the large simulations
-	$(BIN)/pytest -q -n $(WORKERS) -m "not e2e and not (slow and simulation)" $(ARGS)
+	$(BIN)/pytest -q -n $(WORKERS) -m "not e2e and not ui and not (slow and simulation)" $(ARGS)
 
 check: setup ## format, lint, types, and the order of the rooms
 	$(BIN)/ruff format --check .
@@ -43,6 +43,12 @@ e2e: setup ## run real processes against real API servers (kube-apiserver is bui
 		{ echo "== once more, alone: what failed beside other work"; \
 		$(BIN)/pytest -q -p no:randomly -m e2e --last-failed --last-failed-no-failures none --maxfail 3 \
 			tests/e2e tests/load; }
+
+ui: setup ## drive the page in a real browser; installs chromium (Debian) and what checks it (npm)
+	@command -v chromium >/dev/null || { apt-get update && apt-get install -y chromium; }
+	@cd tests/ui && npm ci --no-audit --no-fund --silent
+	tests/ui/node_modules/.bin/tsc -p tests/ui
+	$(BIN)/pytest -q -p no:randomly -m ui $(ARGS) tests/ui
 
 simulate: setup ## run simulations; SEEDS=1000 runs that many, SEED=7 shows one step by step
 	@$(BIN)/python -m tests.simulation $(if $(SEED),$(SEED) --trace,--seeds $(or $(SEEDS),200)) $(ARGS)

@@ -19,6 +19,8 @@ _HOMES = {
     "Remark": "stowplan.world.remarks",
     "Table": "stowplan.world.table",
     "dry_run": "stowplan.world.dry_run",
+    "simulate": "stowplan.sim.simulate",
+    "read_trace": "stowplan.sim.files",
 }
 """Where each exported name is defined."""
 
@@ -35,6 +37,8 @@ __all__ = [
     "dry_run",
     "errors",
     "plugin",
+    "read_trace",
+    "simulate",
 ]
 
 

@@ -1,5 +1,7 @@
 from stowplan import errors, plugin
 from stowplan._version import __version__
+from stowplan.sim.files import read_trace
+from stowplan.sim.simulate import simulate
 from stowplan.world.cluster import Cluster
 from stowplan.world.decision import Decision
 from stowplan.world.diff import Diff
@@ -19,4 +21,6 @@ __all__ = [
     "dry_run",
     "errors",
     "plugin",
+    "read_trace",
+    "simulate",
 ]

@@ -147,3 +147,39 @@ def test_the_command(tmp_path: Path) -> None:
     assert code == 0
     assert json.loads(text)["nodesAdded"] == ["a-new-1"]
     assert run("what-if", "-f", path, "--like")[0] == 2
+
+
+def test_manifests_after_the_cluster_are_applied_and_others_are_the_cluster(tmp_path: Path) -> None:
+    dump, new, more = tmp_path / "c.yaml", tmp_path / "new.yaml", tmp_path / "more.yaml"
+    dump.write_text(yaml.safe_dump_all([node("a")]))
+    new.write_text(yaml.safe_dump(pod()))
+    more.write_text(yaml.safe_dump(pod("old", on="a")))
+
+    applied = run("what-if", "-f", str(dump), "-f", str(more), "-f", str(new), "-o", "json")
+    named = run("what-if", "-f", str(dump), "-f", str(more), "--apply", str(new), "-o", "json")
+
+    assert json.loads(applied[1])["placed"] == {"default/p": "a"}
+    assert applied == named
+
+
+def test_a_configuration_alone_is_the_change(tmp_path: Path) -> None:
+    path = written(tmp_path, [node("a", unschedulable=True), pod()])
+    config = tmp_path / "config.yaml"
+    off = [{"name": "NodeUnschedulable"}, {"name": "TaintToleration"}]
+    config.write_text(
+        yaml.safe_dump(
+            {
+                "apiVersion": "kubescheduler.config.k8s.io/v1",
+                "kind": "KubeSchedulerConfiguration",
+                "profiles": [{"plugins": {"multiPoint": {"disabled": off}}}],
+            }
+        )
+    )
+
+    alone = json.loads(run("what-if", "-f", path, "--config", str(config), "-o", "json")[1])
+    both = json.loads(
+        run("what-if", "-f", path, "--config", str(config), "--label", "a:x=y", "-o", "json")[1]
+    )
+
+    assert alone["placed"] == {"default/p": "a"}
+    assert both["before"]["pending"] == both["after"]["pending"] == 0

@@ -218,6 +218,27 @@ def test_whom_it_is_plain_to_spare_would_be_spared_anyway(data: st.DataObject) -
     assert evicted(True) == evicted(False)
 
 
+def test_of_members_that_differ_only_those_are_evicted_whose_room_is_needed() -> None:
+    """Whom the group cannot leave its place stays away while the others are looked at."""
+    world = GroupWorld(
+        node("a", cpu=3),
+        node("b", cpu=1),
+        node("c", cpu=1),
+        pod("x", node="a", cpu=3, spec={"priority": 5}),
+        pod("y", node="b", cpu=1, spec={"priority": 1}),
+        pod("z", node="c", cpu=1, spec={"priority": 1}),
+        pod_group("g", min_count=2, priority=10),
+        gates=PREEMPTION,
+    )
+
+    spec = {"priority": 10}
+    world.add(pod("g-0", group="g", cpu=2, spec=spec), pod("g-1", group="g", cpu=1, spec=spec))
+    world.run(15)
+
+    assert world.evicted() == ["x"]
+    assert world.nodes().keys() >= {"g-0", "g-1"}
+
+
 def test_a_constraint_is_named_before_the_gate() -> None:
     """Both keep members from evicting; kube-scheduler looks at the constraint first."""
     gates = f"{PREEMPTION},TopologyAwareWorkloadScheduling=true"

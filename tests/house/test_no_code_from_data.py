@@ -39,6 +39,7 @@ ALLOWED = {
     # The package's own modules, by names that are written in it.
     ("__init__.py", "import_module"),
     ("cli/_lazy.py", "importlib.import_module"),
+    ("sim/files.py", "importlib.import_module"),
     ("world/cluster.py", "import_module"),
     # The benchmark's own interpreter, for a measurement of its own.
     ("bench/alone.py", "subprocess.run"),

@@ -2,7 +2,7 @@
 
 The working tree is never touched: each worker has a folder with a copy of the package, put first
 on the path.  Tests run in two goes, because most mutants are caught by the first: a few fast tests
-from each module that has some, then the others, as many as fit in the time.
+from each module that has some, then the others, nearest first, as many as fit in the time.
 """
 
 from __future__ import annotations

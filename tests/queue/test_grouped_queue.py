@@ -21,6 +21,7 @@ from tests.builders import pod
 
 PROFILE = "default-scheduler"
 NODE_ADDED = ClusterEvent(Resource.NODE, Action.ADD)
+CLAIM_ADDED = ClusterEvent(Resource.RESOURCE_CLAIM, Action.ADD)
 GROUPS = st.sampled_from(["g", "h", ""])
 
 
@@ -36,7 +37,7 @@ class Own:
         return unresolvable("own") if pod.key in self.held else None
 
     def events_to_register(self) -> Any:
-        return (on(Resource.POD, Action.UPDATE),)
+        return (on(Resource.POD, Action.UPDATE), on(Resource.RESOURCE_CLAIM, Action.ADD))
 
 
 class Whole:
@@ -107,6 +108,12 @@ class GroupedQueueMachine(RuleBasedStateMachine):
         self.pods[key] = new = PodInfo(old.pod)
         self.queue.update(old, new)
 
+    @rule()
+    def all_own_gates_open(self) -> None:
+        """For a reason that is no change of the pods."""
+        self.own.held.clear()
+        self.queue.move_all(CLAIM_ADDED, None, None)
+
     @rule(group=GROUPS.filter(bool))
     def group_is_held(self, group: str) -> None:
         self.whole.held.add(f"default/{group}")
@@ -167,6 +174,9 @@ class GroupedQueueMachine(RuleBasedStateMachine):
                 entry = self.queue.entry_of(queued.info.group_key)
                 assert entry is not None
                 assert entry.members[queued.info.key] is queued
+            if queued.info.kind.is_member and queued.gating_plugin == "Whole":
+                # What lets the group go is told to its entry alone.
+                assert self.queue.entry_of(queued.info.group_key) is not None
         by_uid = {info.uid: info for info in self.pods.values()}
         for uid, place in self.queue.places():
             if place == "active" and uid in by_uid:
@@ -191,3 +201,80 @@ GroupedQueueMachine.TestCase.settings = settings(
     max_examples=40, stateful_step_count=30, deadline=None
 )
 test_a_queue_with_groups = GroupedQueueMachine.TestCase
+
+
+# -- the history of an entry ----------------------------------------------------------------
+
+
+def _failed(machine: GroupedQueueMachine, *, error: bool) -> QueuedGroup:
+    """The group is popped, and all members fail."""
+    entry = machine.queue.pop()
+    assert isinstance(entry, QueuedGroup)
+    members = [*entry.members.values()]
+    for queued in members:
+        queued.set_rejectors(frozenset() if error else frozenset({"Fit"}))
+    machine.queue.give_back(entry, members, frozenset())
+    return entry
+
+
+def _machine() -> GroupedQueueMachine:
+    machine = GroupedQueueMachine()
+    machine.come("g", 2, False, 0)
+    return machine
+
+
+def _seconds_until_ready(machine: GroupedQueueMachine) -> float:
+    """Backoff ends with the whole second after it."""
+    for seconds in range(-1, 30):
+        if machine.queue.pending_counts()["active"]:
+            return seconds
+        machine.now_s += 1.0
+        machine.queue.flush()
+    raise AssertionError("never")
+
+
+def test_errors_in_a_row_make_a_group_wait_twice_as_long_each_time() -> None:
+    machine, waits = _machine(), []
+    for _ in range(5):
+        _failed(machine, error=True)
+        waits.append(_seconds_until_ready(machine))
+    assert waits == [1, 2, 4, 8, 10]
+
+
+def test_a_rejection_ends_the_row_of_errors_and_counts_for_itself() -> None:
+    machine = _machine()
+    for _ in range(3):
+        _failed(machine, error=True)
+        _seconds_until_ready(machine)
+
+    entry = _failed(machine, error=False)
+    assert (entry.unschedulable_count, entry.consecutive_errors_count, entry.attempts) == (1, 0, 4)
+    machine.queue.move_all(NODE_ADDED, None, None)
+
+    assert _seconds_until_ready(machine) == 1
+
+
+def test_the_others_are_tried_again_when_a_member_goes() -> None:
+    machine = _machine()
+    _failed(machine, error=False)
+    assert machine.queue.pending_counts()["unschedulable"] == 2
+
+    machine.queue.delete(machine.pods.pop("default/p1"))
+
+    assert machine.queue.pending_counts() == {
+        "active": 0,
+        "backoff": 1,
+        "unschedulable": 0,
+        "gated": 0,
+    }
+
+
+def test_a_group_that_is_held_back_stays_so_when_a_member_goes() -> None:
+    machine = GroupedQueueMachine()
+    machine.whole.held.add("default/g")
+    machine.come("g", 2, False, 0)
+    machine.whole.held.clear()
+
+    machine.queue.delete(machine.pods.pop("default/p1"))
+
+    assert machine.queue.pending_counts()["gated"] == 1

@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from stowplan.core.machine import Machine
 from stowplan.objects.base import KubeObject
 from stowplan.objects.coordination import Event
-from stowplan.objects.kinds import EVENT
+from stowplan.objects.kinds import EVENT, POD_GROUP
 from stowplan.objects.pod import Pod
-from stowplan.objects.pod_groups import group_key
+from stowplan.objects.pod_groups import PodGroup, group_key
+from stowplan.queue import GroupedQueue
 from stowplan.runtime.driver import watched
 from stowplan.state.pod_info import PodInfo
 from tests.simulation import allocations
@@ -39,6 +41,7 @@ def unrest(world: World) -> str:
     for process in leaders:
         machine = process.machine
         counts = machine.queue.pending_counts()
+        counts["backoff"] -= _torn_count(world, machine)
         if counts["active"] or counts["backoff"] or process.notes.under_way:
             return f"{process.name} has {counts}, under way {[*process.notes.under_way.values()]}"
         if machine.stepper.pending_count or process.driver._inbox:
@@ -46,6 +49,27 @@ def unrest(world: World) -> str:
         if process.recorder.pending:
             return f"{process.name} writes {process.recorder.pending} events"
     return ""
+
+
+def _torn_count(world: World, machine: Machine) -> int:
+    """Members of groups that somebody else spread over domains: they are tried for ever."""
+    queue, nodes = machine.queue, {node.name: node for node in world.nodes()}
+    if not isinstance(queue, GroupedQueue):
+        return 0
+    torn = 0
+    for group in world.every(POD_GROUP):
+        entry = queue.entry_of(group.key)
+        assert isinstance(group, PodGroup)
+        if entry is None or not group.spec.topology_key or entry.info.key not in queue._backoff:
+            continue
+        bound = [pod for pod in world.pods() if group_key(pod) == group.key and pod.spec.node_name]
+        found = [nodes.get(pod.spec.node_name) for pod in bound]
+        domains = {
+            (node.metadata.labels or {}).get(group.spec.topology_key) if node else None
+            for node in found
+        }
+        torn += len(entry.members) if len(domains) > 1 or None in domains else 0
+    return torn
 
 
 def check(world: World) -> None:

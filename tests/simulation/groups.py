@@ -65,6 +65,11 @@ class GroupUsers:
         name, size = f"group-{self._serial}", random.randrange(2, SIZE_MAX + 1)
         body = self._group(name, size)
         template = self._templates[name] = self._template(name)
+        # Those of another priority are pushed aside, or push others aside, again and again: room
+        # is made by the group's priority, and kept by the members'.
+        template["spec"].pop("priorityClassName", None)
+        if priority := body["spec"].get("priorityClassName"):
+            template["spec"]["priorityClassName"] = priority
         if world.weather.devices and random.random() < 0.5:
             self._share_claim(name, body, template)
         if random.random() < 0.75:

@@ -5,12 +5,22 @@ The seed that found it may tell another story once the simulation has changed; t
 
 from __future__ import annotations
 
+from random import Random
 from typing import Any
 
+import pytest
+from msgspec.structs import replace
+
+from stowplan.apiserver.controllers.bundle import Controllers
+from stowplan.apiserver.controllers.resource_claims import FINALIZER
+from stowplan.apiserver.store import Store
+from stowplan.clock import VirtualClock
+from stowplan.errors import NotFound
 from stowplan.framework.plugin import Wait
-from stowplan.objects.api import Delete
-from stowplan.objects.kinds import POD
-from tests.builders import node, pod
+from stowplan.objects.api import Bind, Create, Delete, Patch
+from stowplan.objects.kinds import NODE, POD, RESOURCE_CLAIM
+from tests.builders import node, pod, pod_group
+from tests.core.group_world import GANGS, TOPOLOGY, GroupWorld
 from tests.core.harness import Cluster, is_a, make_plugin
 
 WEB = {"app": "web"}
@@ -69,3 +79,79 @@ def test_a_pod_hears_when_it_has_become_the_first_of_its_sort() -> None:
     cluster.run(15)
 
     assert cluster.node_of("web") == "node-2"
+
+
+def test_a_claim_that_its_pod_never_heard_of_goes_with_the_pod() -> None:
+    """Seeds 920059 and 2000932: a claim for extended resources was reserved and then deleted by
+    somebody; its pod was never told of it, was bound by hand, and went."""
+    clock = VirtualClock(1_000.0)
+    store = Store(clock, create_namespaces=True)
+    Controllers(store, clock=clock, call_later=clock.at, random=Random(0)).start()
+    store.execute(Create(NODE, "", node("node-1")))
+    store.execute(Create(POD, "default", pod("web")))
+    uid = store.read(POD, "default", "web")[0].uid
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": "web", "uid": uid, "controller": True}
+    metadata = {"name": "it", "ownerReferences": [owner], "finalizers": [FINALIZER]}
+    ask = {"name": "r", "exactly": {"deviceClassName": "whole"}}
+    claim = {"metadata": metadata, "spec": {"devices": {"requests": [ask]}}}
+    store.execute(Create(RESOURCE_CLAIM, "default", claim))
+    result = {"request": "r", "driver": "d.example.com", "pool": "node-1", "device": "one"}
+    status = {
+        "allocation": {"devices": {"results": [result]}},
+        "reservedFor": [{"resource": "pods", "name": "web", "uid": uid}],
+    }
+    store.execute(Patch(RESOURCE_CLAIM, "default", "it", {"status": status}, "merge", "status"))
+    store.execute(Bind("default", "web", uid, "node-1"))
+    store.execute(Delete(RESOURCE_CLAIM, "default", "it"))
+    clock.run(until_s=clock.now_s + 10.0)
+
+    store.execute(Delete(POD, "default", "web", grace_period_seconds=0))
+    clock.run(until_s=clock.now_s + 10.0)
+
+    with pytest.raises(NotFound):
+        store.read(RESOURCE_CLAIM, "default", "it")
+
+
+def test_a_member_whose_gate_opens_before_its_group_is_there_is_not_forgotten() -> None:
+    """Seed 1000019: it waited alone, and what woke the group was told to entries of groups only."""
+    spec = {"schedulingGates": [{"name": "wait"}]}
+    gated = [pod(name, group="g", cpu=1, spec=spec) for name in ("one", "two")]
+    world = GroupWorld(node("node-1", cpu=4), gates=GANGS).add(*gated).run()
+
+    for each in gated:
+        opened = replace(each.metadata, resource_version="2")
+        world.update(replace(each, metadata=opened, spec=replace(each.spec, scheduling_gates=None)))
+    world.run()
+    world.add(pod_group("g", min_count=2)).run(15)
+
+    assert world.nodes().keys() == {"one", "two"}
+
+
+def test_a_group_within_a_topology_where_no_node_is_left_waits() -> None:
+    """Seed 2001192: placements of no nodes at all were an internal error."""
+    only = node("node-1", labels={"rack": "a"})
+    world = GroupWorld(only, gates=TOPOLOGY).add(pod_group("g", min_count=1, topology="rack"))
+    world.remove_node(only)
+
+    world.add(pod("one", group="g", cpu=1)).run()
+
+    assert "SchedulerError" not in world.message("one")
+    world.add(only).run(15)
+    assert world.nodes() == {"one": "node-1"}
+
+
+def test_a_group_whose_last_placed_member_goes_may_go_to_another_domain() -> None:
+    """Seed 1000077: those that waited for room where the others were did not hear of it."""
+    racks = [node(name, cpu=1, labels={"rack": name}) for name in ("a", "b")]
+    world = GroupWorld(*racks, gates=TOPOLOGY).add(pod_group("g", topology="rack"))
+    there = pod("one", group="g", cpu=1, node="a")
+    world.add(there, pod("other", node="b", cpu=1), pod("two", group="g", cpu=1)).run()
+    world.delete(world.pods["default/other"])
+    world.run(15)
+    assert "two" not in world.nodes()
+
+    world.remove_node(racks[0])
+    world.delete(there)
+    world.run(15)
+
+    assert world.nodes()["two"] == "b"

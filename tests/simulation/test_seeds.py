@@ -20,9 +20,11 @@ def test_nothing_is_lost_whatever_happens(first: int) -> None:
             pytest.fail(outcome.text, pytrace=False)
 
 
-@pytest.mark.parametrize(
-    "seed", [211, 234, 22119, 22803, 31381, 34712, 41162, 43708, 43950, 44321, 920705]
-)
+FOUND = (211, 234, 22119, 22803, 31381, 34712, 41162, 43708, 43950, 44321, 920059, 920705)
+FOUND_WITH_GROUPS = (57, 1000003, 1000019, 1000045, 2000046, 2000422, 2000932, 2001055, 2001192)
+
+
+@pytest.mark.parametrize("seed", [*FOUND, *FOUND_WITH_GROUPS])
 def test_a_seed_that_found_something_once_finds_nothing_now(seed: int) -> None:
     """See docs/reliability.md."""
     outcome = simulate(seed)

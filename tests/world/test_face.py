@@ -45,6 +45,8 @@ def test_exactly_this_is_exported() -> None:
         "dry_run",
         "errors",
         "plugin",
+        "read_trace",
+        "simulate",
     ]
     assert all(getattr(sp, name) is not None for name in sp.__all__)
     stub = Path(sp.__file__).with_suffix(".pyi").read_text()

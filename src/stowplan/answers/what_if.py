@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from stowplan.answers import deeds
+from stowplan.answers.pools import pool_label
 from stowplan.answers.text import NO_CLAIMS, WIDTH, wrapped
 from stowplan.answers.words import shown
 from stowplan.errors import InputError
@@ -21,15 +22,6 @@ from stowplan.world.reading import Objects
 from stowplan.world.setup import Config
 
 ZONE = "topology.kubernetes.io/zone"
-POOLS = (
-    "karpenter.sh/nodepool",
-    "cloud.google.com/gke-nodepool",
-    "eks.amazonaws.com/nodegroup",
-    "kubernetes.azure.com/agentpool",
-    "node.kubernetes.io/instance-type",
-)
-"""Labels that say which pool a node is of, the first that nodes have."""
-
 SHOWN_MAX = 20
 
 Fill = dict[str, dict[str, tuple[int, int]]]
@@ -164,7 +156,7 @@ def what_if(
             for name in drain:
                 blocked |= after.drain(name)
             after.run()
-            return _compared(before, after, blocked)
+            return compared(before, after, blocked)
 
 
 def _provide(
@@ -179,7 +171,7 @@ def _provide(
             after.apply(objects)
 
 
-def _compared(before: Cluster, after: Cluster, blocked: dict[str, str]) -> WhatIf:
+def compared(before: Cluster, after: Cluster, blocked: dict[str, str]) -> WhatIf:
     preempted = {
         victim: decision.pod
         for last in after.decisions()
@@ -202,7 +194,7 @@ def _fill(cluster: Cluster) -> Fill:
     """In all, per zone and per pool."""
     whole, free = cluster.allocatable(), cluster.free()
     labels = {node.name: node.metadata.labels or {} for node in cluster.objects("Node")}
-    pool = next((key for key in POOLS if any(key in each for each in labels.values())), "")
+    pool = pool_label(cluster)
     fill: Fill = {}
     resources = [name for name in whole.columns if name != "pods" and whole[name].any()]
     rows = whole.index

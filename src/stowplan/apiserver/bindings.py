@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from stowplan.apiserver import answers
 from stowplan.apiserver.admission import Admission
 from stowplan.apiserver.identity import Identity
+from stowplan.apiserver.kubelet_status import RUNNING
 from stowplan.apiserver.ledger import NOBODY, Ledger
 from stowplan.apiserver.pod_writes import PENDING
 from stowplan.cluster.port import Answer
@@ -36,6 +37,20 @@ class Binder:
         self._pods = ledger.tables[Pod]
         self._nodes = ledger.tables[Node].objects[""]
         self._status = _BoundStatus()
+
+    @property
+    def pods_run_at_once(self) -> bool:
+        """There is no kubelet: pods run when they are bound, and end when they are deleted."""
+        return self._status.runs
+
+    @pods_run_at_once.setter
+    def pods_run_at_once(self, value: bool) -> None:
+        self._status.runs = value
+
+    def fork(self, ledger: Ledger, identity: Identity, admission: Admission) -> Binder:
+        other = Binder(ledger, identity, admission)
+        other.pods_run_at_once = self.pods_run_at_once
+        return other
 
     def bind(self, requests: Sequence[Bind]) -> list[Answer]:
         """For each of them None, or why the pod is not bound."""
@@ -97,6 +112,7 @@ class _BoundStatus:
     """The status of a pod that is bound now."""
 
     def __init__(self) -> None:
+        self.runs = False
         self._now = ""
         self._scheduled = Condition()
         self._fresh = PodStatus()
@@ -108,6 +124,8 @@ class _BoundStatus:
                 type="PodScheduled", status="True", last_transition_time=now
             )
             self._fresh = PodStatus(phase="Pending", conditions=[self._scheduled])
+            if self.runs:
+                self._fresh = self._running(self._fresh)
         if status is PENDING or status == PENDING:
             return self._fresh
         conditions = list(status.conditions or ())
@@ -118,4 +136,12 @@ class _BoundStatus:
                 break
         else:
             conditions.append(self._scheduled)
-        return replace(status, conditions=conditions, nominated_node_name="")
+        bound = replace(status, conditions=conditions, nominated_node_name="")
+        return self._running(bound) if self.runs else bound
+
+    def _running(self, status: PodStatus) -> PodStatus:
+        """What a kubelet would report as soon as it hears of the pod."""
+        now = self._now
+        ready = [Condition(type=name, status="True", last_transition_time=now) for name in RUNNING]
+        known = [one for one in status.conditions or () if one.type not in RUNNING]
+        return replace(status, phase="Running", start_time=now, conditions=[*known, *ready])

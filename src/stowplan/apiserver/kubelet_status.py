@@ -13,13 +13,12 @@ from stowplan.objects.pod import Container, Pod
 
 Data = dict[str, Any]
 
-_CONDITIONS = ("PodReadyToStartContainers", "Initialized", "ContainersReady", "Ready")
+RUNNING = ("PodReadyToStartContainers", "Initialized", "ContainersReady", "Ready")
+"""The conditions of a pod that runs."""
 
 
 def running_status(pod: Pod, now: str, detailed: bool) -> Data:
-    conditions = [
-        {"type": type_, "status": "True", "lastTransitionTime": now} for type_ in _CONDITIONS
-    ]
+    conditions = [{"type": type_, "status": "True", "lastTransitionTime": now} for type_ in RUNNING]
     status: Data = {"phase": "Running", "startTime": now, "conditions": conditions}
     if detailed:
         running = {"running": {"startedAt": now}}

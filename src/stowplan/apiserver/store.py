@@ -49,10 +49,12 @@ class Store:
         history_max: int = HISTORY_MAX,
         create_namespaces: bool = False,
         gates: frozenset[str] = frozenset(),
+        pods_run_at_once: bool = False,
         writer: Writer | None = None,
     ) -> None:
         """`create_namespaces`: one that is missing is made, instead of refused with a 404.
         `gates`: the feature gates that are on, of those that change what is served.
+        `pods_run_at_once`: pods need no kubelet to run and to end.
 
         `writer` is what a fork begins with, and says all the rest.
         """
@@ -63,6 +65,7 @@ class Store:
             history_max=history_max,
             create_namespaces=create_namespaces,
             gates=gates,
+            pods_run_at_once=pods_run_at_once,
         )
         self._ledger = self._writer.ledger
         self._handlers: dict[type, Callable[[Any], Sequence[Answer]]] = {
@@ -246,6 +249,8 @@ class Store:
         """The objects with their rests, and the version they are at."""
         items, version = self._select(kind, options)
         table = self._ledger.tables[kind.struct]
+        if not table.rests:
+            return [(thing, None) for thing in items], version
         return [(thing, table.rest(thing.namespace, thing.name)) for thing in items], version
 
     def follow(
@@ -310,12 +315,14 @@ def _first_writer(
     history_max: int,
     create_namespaces: bool,
     gates: frozenset[str],
+    pods_run_at_once: bool,
 ) -> Writer:
     """For a new cluster, or for what a journal remembers of an old one."""
     version = 0 if journal is None else journal.version
     ledger = Ledger(journal=journal, version=version, history_max=history_max)
     identity = Identity(clock, seed if journal is None else journal.seed)
     writer = Writer(ledger, identity, create_namespaces=create_namespaces, gates=gates)
+    writer.binder.pods_run_at_once = pods_run_at_once
     if journal is not None:
         for kind, thing, rest in journal.load():
             ledger.restore(kind, thing, rest)

@@ -133,7 +133,7 @@ class Writer:
             ledger, identity, create_namespaces=self._create_namespaces, gates=self.gates
         )
         other._admission = self._admission.fork(other)
-        other.binder = Binder(ledger, identity, other._admission)
+        other.binder = self.binder.fork(ledger, identity, other._admission)
         other._garbage = self._garbage.fork(ledger, other)
         other._events = self._events.fork(identity.now_s, other._expire)
         other._rests = self._rests.fork()
@@ -469,6 +469,8 @@ class Writer:
         return self._delete(table, old, request.grace_period_seconds)
 
     def _delete(self, table: Table, old: KubeObject, grace_s: int | None) -> KubeObject:
+        if self.binder.pods_run_at_once:
+            grace_s = 0
         meta, gone = plan_deletion(old, grace_s, self._identity.now_s())
         if gone:
             return self._remove(table, old, meta)

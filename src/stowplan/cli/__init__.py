@@ -33,6 +33,28 @@ COMMANDS = {
     "what-if": LazyCommand(
         "stowplan.cli.what_if", "what_if", "Show who moves, waits or fits after a change."
     ),
+    "plan": LazyCommand(
+        "stowplan.cli.plan", "plan", "Count what fits, buy nodes, find nodes that can go."
+    ),
+    "compare": LazyCommand(
+        "stowplan.cli.compare", "compare", "Compare two configurations or seeds; a gate for CI."
+    ),
+    "simulate": LazyCommand(
+        "stowplan.cli.simulate", "simulate", "Run months of a trace, and report what comes of it."
+    ),
+    "trace": LazyCommand(
+        "stowplan.cli.trace", "trace", "Convert, inspect, cut, scale and make up traces."
+    ),
+    "shadow": LazyCommand(
+        "stowplan.cli.shadow", "shadow", "Follow a cluster: would we decide as it does?"
+    ),
+    "snapshot": LazyCommand(
+        "stowplan.cli.snapshot", "snapshot", "Save all that scheduling reads in one file."
+    ),
+    "record": LazyCommand(
+        "stowplan.cli.record", "record", "Follow a cluster and write it down, to replay."
+    ),
+    "ui": LazyCommand("stowplan.cli.ui", "ui", "Show a cluster and every decision in a browser."),
     "bench": LazyCommand("stowplan.cli.bench", "bench", "Measure pods per second."),
     "plugins": LazyCommand("stowplan.cli.plugins", "plugins", "List the scheduling plugins."),
     "completion": LazyCommand(

@@ -22,8 +22,9 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 OUTPUTS = ("text", "json", "yaml")
 
 
-def source_options(command: Command) -> Command:
-    """Where the cluster comes from, and how it decides."""
+def source_options(command: Command, *, two_configs: str = "") -> Command:
+    """Where the cluster comes from, and how it decides; `two_configs` says what a second one is."""
+    config = "A KubeSchedulerConfiguration."
     for option in reversed(
         (
             click.option(
@@ -41,7 +42,15 @@ def source_options(command: Command) -> Command:
                 help="Ask a live cluster instead; it is only read.",
             ),
             click.option("--context", metavar="NAME", help="Which cluster of the kubeconfig."),
-            click.option("--config", metavar="FILE", help="A KubeSchedulerConfiguration."),
+            click.option(
+                "--config",
+                "configs",
+                metavar="FILE",
+                multiple=True,
+                help=f"{config}  {two_configs}",
+            )
+            if two_configs
+            else click.option("--config", metavar="FILE", help=config),
             click.option(
                 "--plugin-path",
                 "plugin_paths",
@@ -101,6 +110,38 @@ def read_cluster(
     for remark in cluster.remarks():
         note(remark.text, hint=remark.hint)
     return cluster
+
+
+def split_files(names: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The files that are the cluster, and those that are new to it.
+
+    New are manifests after a file with nodes: no node in them, and nothing that has been through an
+    API server or runs already.
+    """
+    from stowplan.world.reading import STDIN, read_files
+
+    source: list[str] = []
+    new: list[str] = []
+    has_nodes = False
+    for number, name in enumerate(names):
+        if name == STDIN or (number == 0 and len(names) == 1):
+            source.append(name)
+            has_nodes = True
+            continue
+        objects = [data for _, data in read_files([name])] if has_nodes or number == 0 else []
+        if number and has_nodes and all(map(_is_new, objects)):
+            new.append(name)
+        else:
+            source.append(name)
+            has_nodes = has_nodes or any(data.get("kind") == "Node" for data in objects)
+    return tuple(source), tuple(new)
+
+
+def _is_new(data: dict[str, Any]) -> bool:
+    metadata, spec = data.get("metadata") or {}, data.get("spec") or {}
+    stored = isinstance(metadata, dict) and (metadata.get("uid") or metadata.get("resourceVersion"))
+    runs = isinstance(spec, dict) and spec.get("nodeName")
+    return data.get("kind") != "Node" and not stored and not runs
 
 
 def say_data(data: Any, output: str) -> None:

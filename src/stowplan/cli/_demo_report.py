@@ -28,6 +28,8 @@ def show(story: Story) -> None:
     _show_zones(story)
     _show_pending(story)
     _show_preemptions(story)
+    say()
+    _tell("To look at it, and ask why and what if, in your browser: stowplan ui --demo")
 
 
 def _tell(text: str, indent: int = 0) -> None:

@@ -60,7 +60,7 @@ def run(
     random = Random(seed)
     clock = clock or RealClock()
     store, timers = Store(clock, seed=seed), Timers(clock)
-    for data in _nodes(node_count, random):
+    for data in demo_nodes(node_count, random):
         store.execute(Create(NODE, "", msgspec.convert(data, Node)))
     store.execute(Create(PRIORITY_CLASS, "", _priority("urgent", 1000)))
     store.execute(Create(PRIORITY_CLASS, "", _priority("batch", -10)))
@@ -78,7 +78,7 @@ def run(
     story = Story(node_count, pod_count, 0, 0.0, driver)
     names: dict[str, str] = {}
     driver.on_effect = lambda effect: _note_preemption(story, names, effect)
-    waves = _waves(pod_count, random)
+    waves = demo_waves(pod_count, random)
     started = time.perf_counter()
     progress = Progress("scheduling", live=sys.stderr.isatty() and moves_cursor())
     for wave in waves:
@@ -126,7 +126,7 @@ def _note_preemption(story: Story, names: dict[str, str], effect: Effect) -> Non
 # -- what there is --------------------------------------------------------------------------
 
 
-def _nodes(count: int, random: Random) -> Iterator[dict[str, Any]]:
+def demo_nodes(count: int, random: Random) -> Iterator[dict[str, Any]]:
     for number in range(count):
         gpu = number < GPU_NODES
         cpu = 16 if gpu else random.choice((4, 8, 8, 16))
@@ -151,7 +151,7 @@ def _nodes(count: int, random: Random) -> Iterator[dict[str, Any]]:
         }
 
 
-def _waves(count: int, random: Random) -> list[list[dict[str, Any]]]:
+def demo_waves(count: int, random: Random) -> list[list[dict[str, Any]]]:
     """First what fills the cluster, then the urgent pods that must push some of it aside."""
     urgent = max(4, count // 200)
     stuck = max(3, count // 300)

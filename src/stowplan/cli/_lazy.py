@@ -51,9 +51,10 @@ class LazyGroup(click.Group):
             return None
         command = getattr(importlib.import_module(lazy.module), lazy.attribute)
         assert isinstance(command, click.Command), f"{lazy.module}.{lazy.attribute}: no command"
-        if not any("--verbose" in option.opts for option in command.params):
-            command.params.append(self._verbose_option())
-        refuse_urls(command)
+        for each in (command, *getattr(command, "commands", {}).values()):
+            if not any("--verbose" in option.opts for option in each.params):
+                each.params.append(self._verbose_option())
+            refuse_urls(each)
         return command
 
     def resolve_command(
@@ -63,7 +64,9 @@ class LazyGroup(click.Group):
             near = get_close_matches(args[0], self._lazy, n=1)
             raise InputError(
                 f"no command {args[0]!r}",
-                hint=f"did you mean {near[0]!r}?" if near else "`stowplan --help` lists them",
+                hint=f"did you mean {near[0]!r}?"
+                if near
+                else f"`{ctx.command_path} --help` lists them",
             )
         return super().resolve_command(ctx, args)
 
@@ -123,7 +126,10 @@ class LazyGroup(click.Group):
 
     def _verbose_option(self) -> click.Option:
         def remember(ctx: click.Context, option: click.Parameter, value: bool) -> None:
-            self.verbose = self.verbose or value
+            # Errors end in the outermost group, whichever command they come from.
+            group = ctx.find_root().command
+            if isinstance(group, LazyGroup):
+                group.verbose = group.verbose or value
 
         return click.Option(
             ["--verbose"],

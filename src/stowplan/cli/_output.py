@@ -13,7 +13,7 @@ import re
 import shutil
 import sys
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -132,15 +132,15 @@ def _laid_out(text: str, indent: int, width: int | None) -> list[str]:
 
 
 @contextmanager
-def working(text: str) -> Iterator[None]:
-    """A sign of life on a terminal, while something takes its time."""
+def working(text: str) -> Iterator[Callable[[str], None]]:
+    """A sign of life on a terminal, while something takes its time; tell it how far it is."""
     if not (sys.stderr.isatty() and moves_cursor()):
-        yield
+        yield lambda told: None
         return
     from rich.console import Console
 
-    with Console(stderr=True).status(printable(text)):
-        yield
+    with Console(stderr=True).status(printable(text)) as status:
+        yield lambda told: status.update(printable(f"{text} {told}"))
 
 
 def count_of(count: int, thing: str) -> str:

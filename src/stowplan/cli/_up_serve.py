@@ -23,6 +23,7 @@ from stowplan.apiserver.journal_salvage import salvage
 from stowplan.apiserver.simulated_nodes import read_nodes
 from stowplan.apiserver.store import Store
 from stowplan.cli._output import count_of, note, say
+from stowplan.cli._ui_serve import show_address
 from stowplan.cli._up_changes import tell_changes
 from stowplan.cli._up_kubeconfig import check_replaceable, kubeconfig, write_kubeconfig
 from stowplan.cli._up_tls import key_pair, server_context
@@ -41,10 +42,13 @@ from stowplan.runtime.log import Bridge, Log
 from stowplan.runtime.plugins_path import load_registry
 from stowplan.runtime.supervision import Supervision
 from stowplan.runtime.upkeep import post_to
+from stowplan.web import Guard, Page, Running
+from stowplan.world.cluster import Cluster
 
 STOP_MAX_S = 5.0
 """For decisions on their way when the process is asked to stop."""
 STOP_LOOK_S = 0.01
+PAGE_NOTE = "The cluster of `stowplan up`, as it runs; only forks are changed here."
 OPEN_FILES = 10_000
 
 
@@ -70,6 +74,8 @@ class Settings:
     salvage: bool = False
     """Whether to go on with what is intact of data that is damaged."""
     kubeconfig: Path | None = None
+    opens: bool = False
+    """Whether the page is opened in a browser."""
     users_by_token: Mapping[str, User] = field(default_factory=dict, repr=False)
 
 
@@ -145,12 +151,15 @@ async def _serve(
     supervision: Supervision,
     asked_to_stop: asyncio.Event,
 ) -> None:
+    authenticator = Authenticator(settings.users_by_token, now=clock.now)
+    page = _page(cluster, authenticator, clock) if settings.schedules else None
     api = Api(
         grouped,
         clock=clock,
         random=Random(),
-        authenticator=Authenticator(settings.users_by_token, now=clock.now),
+        authenticator=authenticator,
         is_ready=lambda: cluster.ready,
+        beside={} if page is None else {"ui": page.handle},
     )
     # kubectl sends a token over TLS only, and it is right.
     pair = None
@@ -173,13 +182,28 @@ async def _serve(
             ca = b"" if pair is None else pair.cert
             write_kubeconfig(settings.kubeconfig, kubeconfig(server.url, ca=ca, token=token))
         _greet(settings, server.url)
+        if page is not None:
+            await page.start()
+            show_address(f"{server.url}/ui/{page.address_suffix}", opens=settings.opens)
+        say("Ctrl-C ends it.")
         await asked_to_stop.wait()
         await _stop(cluster)
     finally:
+        if page is not None:
+            await page.close()
         cluster.close()
         supervision.on_beat.clear()
         supervision.upkeep.post(stand_in.close)
         await server.stop()
+
+
+def _page(cluster: EmbeddedCluster, authenticator: Authenticator, clock: RealClock) -> Page:
+    """The page at `/ui/`; made before the cluster starts, so that it hears of every decision."""
+    look = Cluster.attached(cluster)
+    store = cluster.store
+    source = Running(look, "stowplan up", PAGE_NOTE, lambda: int(store.resource_version))
+    admit = authenticator.authenticate if authenticator.required else None
+    return Page(source, Guard(admit=admit), now=clock.now)
 
 
 def _add_nodes(cluster: EmbeddedCluster, settings: Settings) -> None:
@@ -220,7 +244,6 @@ def _greet(settings: Settings, url: str) -> None:
     say(f"{what}, {where}, at {url}")
     for line in _directions(settings, url):
         say(f"  {line}")
-    say("Ctrl-C ends it.")
 
 
 def _directions(settings: Settings, url: str) -> list[str]:

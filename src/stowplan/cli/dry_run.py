@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from stowplan.cli._asking import say_data
 from stowplan.cli._device_lines import devices_of, unmet_lines
 from stowplan.cli._lazy import is_verbose
 from stowplan.cli._output import (
@@ -61,6 +62,8 @@ deviceclass,resourceslice,resourceclaim,resourceclaimtemplate > cluster.json
     help="Manifests or dumps, JSON or YAML; a folder; `-` for standard input.  May be repeated.",
 )
 @click.argument("more_files", nargs=-1, metavar="[FILE]...")
+@click.option("--kubeconfig", metavar="FILE", help="Ask a live cluster; it is only read.")
+@click.option("--context", metavar="NAME", help="Which cluster of the kubeconfig.")
 @click.option("--config", metavar="FILE", help="A KubeSchedulerConfiguration.")
 @click.option(
     "--plugin-path",
@@ -80,7 +83,7 @@ deviceclass,resourceslice,resourceclaim,resourceclaimtemplate > cluster.json
 @click.option(
     "-o",
     "--output",
-    type=click.Choice(["text", "wide", "json"]),
+    type=click.Choice(["text", "wide", "json", "yaml"]),
     default="text",
     show_default=True,
     help="`wide` shows what pods request.",
@@ -91,6 +94,8 @@ deviceclass,resourceslice,resourceclaim,resourceclaimtemplate > cluster.json
 def dry_run(
     filenames: tuple[str, ...],
     more_files: tuple[str, ...],
+    kubeconfig: str | None,
+    context: str | None,
     config: str | None,
     plugin_paths: tuple[str, ...],
     tie_break: TieBreak,
@@ -115,7 +120,9 @@ def dry_run(
     from stowplan.world.strictness import refuse_unknown, remarks_on_input
 
     with working("reading…"):
-        manifests = read_files([*filenames, *more_files])
+        live = (kubeconfig or "", context) if kubeconfig is not None or context else None
+        names = [*filenames, *more_files]
+        manifests = read_files(names) if names or live is None else []
         if not lenient:
             refuse_unknown(manifests)
         cluster = prepare(
@@ -123,8 +130,9 @@ def dry_run(
             config,
             tie_break=tie_break,
             seed=seed,
-            detail=output == "json",
+            detail=output in ("json", "yaml"),
             registry=load_registry(plugin_paths),
+            live=live,
         )
     for remark in remarks_on_input(manifests):
         note(remark.text, hint=remark.hint)
@@ -137,8 +145,11 @@ def dry_run(
             say_trace(trace)
     chosen = _chosen([pod.key for pod in pods], only)
     outcomes = [Outcome([*last_words(cluster, key)]) for key in chosen]
+    decisions = (decision for outcome in outcomes for decision in outcome.decisions)
     if output == "json":
-        _print_json(decision for outcome in outcomes for decision in outcome.decisions)
+        _print_json(decisions)
+    elif output == "yaml":
+        say_data({"decisions": [decision.to_dict() for decision in decisions]}, output)
     else:
         wide = outcomes if output == "wide" else []
         _print_text(outcomes, [_amounts(cluster, outcome.pod) for outcome in wide])

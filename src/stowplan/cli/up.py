@@ -90,6 +90,7 @@ LOOPBACK = "127.0.0.1"
     metavar="FILE",
     help="Let in only who knows a token of this file, and serve HTTPS; one token per line.",
 )
+@click.option("--open", "opens", is_flag=True, help="Open the page, /ui/, in your browser.")
 @click.option(
     "-v",
     "--verbose",
@@ -111,13 +112,15 @@ def up(
     write_kubeconfig: Path | None,
     bind: str,
     token_file: Path | None,
+    opens: bool,
     verbose: int,
 ) -> None:
     """Start a cluster in this process, and serve the Kubernetes API for kubectl.
 
     Nodes are simulated: bound pods become Running, the pods of a Job finish after a second, and
     deleted pods go.  Deployments, ReplicaSets, StatefulSets, DaemonSets and Jobs make their pods.
-    Without --data all of it is gone when the process ends.
+    Without --data all of it is gone when the process ends.  The page at /ui/ shows the cluster,
+    its queue and every decision.
 
     \b
     Examples:
@@ -126,6 +129,7 @@ def up(
     \b
       stowplan up --nodes 100 --data ./cluster --write-kubeconfig ./kubeconfig
       stowplan up --nodes 8 --gpus 8
+      stowplan up --nodes 50 --open
       stowplan up --feature-gates GenericWorkload=true,GangScheduling=true
       stowplan up --no-scheduler      and in another terminal: stowplan run
       openssl rand -hex 32 > tokens && stowplan up --bind 0.0.0.0 --token-file tokens
@@ -159,6 +163,7 @@ def up(
         data=data,
         salvage=salvage,
         kubeconfig=write_kubeconfig,
+        opens=opens,
         users_by_token={} if token_file is None else read_tokens(token_file),
     )
     asyncio.run(serve(settings))

@@ -226,6 +226,8 @@ class ClusterChanges:
         if cached is not None and not is_assumed:
             cache.remove_pod(cached.pod)
             queue.move_all(_POD_DELETE, cached.pod, None)
+            if machine.groups is not None:
+                machine.groups.member_changed(_POD_DELETE, cached)
         if not machine.is_ours(pod):
             return
         if machine.groups is not None:

@@ -134,8 +134,9 @@ class GroupCycles:
         failures: list[tuple[QueuedPod, Failure]] = []
         preemptions: list[Preemption] = []
         shown = {member.queued.info.uid: member for member in result.members}
+        together: Together | None = None
         if result.status is None:
-            self._bind_together(framework, entry.group, result.members)
+            together = self._bind_together(framework, entry.group, result.members)
         for queued in members:
             member = shown.get(queued.info.uid)
             if member is not None and result.status is None and member.attempt.assumed is not None:
@@ -148,6 +149,8 @@ class GroupCycles:
                 preemption = machine.failure.prepare(framework, member.refused, queued.info)
                 if preemption is not None:
                     preemptions.append(preemption)
+        if together is not None:
+            together.started()
         if result.victims:
             group = machine.objects.get(PodGroup, entry.group)
             assert group is not None, entry.group
@@ -179,7 +182,9 @@ class GroupCycles:
             if queued.info.uid in result.places and queued.info.uid not in nominator.node_of:
                 nominator.add(queued.info, Nominate(next(left, "")))
 
-    def _bind_together(self, framework: Framework, key: str, members: list[Member]) -> None:
+    def _bind_together(
+        self, framework: Framework, key: str, members: list[Member]
+    ) -> Together | None:
         """See that a gang is not bound in part because some members fail at Permit or PreBind."""
         machine, group = self._machine, self._machine.objects.get(PodGroup, key)
         attempts = {m.attempt.assumed.uid: m.attempt for m in members if m.attempt.assumed}
@@ -188,7 +193,7 @@ class GroupCycles:
             attempt.waits.pop(GANG_PLUGIN, None)
         is_gang = any(getattr(p, "name", "") == GANG_PLUGIN for p in framework.plugins.permit)
         if group is None or not is_gang:
-            return
+            return None
         unready = {uid for uid, attempt in attempts.items() if _has_to_wait(attempt)}
         together = self._together.get(key)
         if together is not None and not together.is_over:
@@ -198,11 +203,12 @@ class GroupCycles:
             together = self._together[key] = Together(machine.waiting, spare_count, {*unready})
         else:
             self._together.pop(key, None)
-            return
+            return None
         for uid, attempt in attempts.items():
             attempt.together = together
             if uid not in unready:
                 attempt.waits |= together.wait_at_permit(uid)
+        return together
 
     def _spare_count(self, group: PodGroup) -> int:
         """How many more of a gang than it needs have a node, or are on their way to one."""
@@ -272,7 +278,7 @@ class GroupCycles:
         cache.groups.gone(pod)
 
     def member_changed(self, event: ClusterEvent, pod: PodInfo) -> None:
-        """Somebody else found a node for a member: one less is missing."""
+        """A member got a node from somebody else, or was taken off its node."""
         if pod.kind.is_member:
             self.queue.group_changed(pod.group_key, event, None, pod.pod)
 

@@ -39,6 +39,8 @@ class Together:
         self._at_permit: dict[str, None] = {}
         self._arrived: dict[str, Resume] = {}
         self.is_over = False
+        self._is_starting = True
+        """Not all members that were decided on have been sent on their way yet."""
         self._refusal: Status | None = None
         """Why those are not bound that come when it is over."""
 
@@ -50,6 +52,12 @@ class Together:
     def join(self, unready: set[str]) -> None:
         """More members have been decided on; these of them are not ready."""
         self._late |= unready
+        self._is_starting = True
+
+    def started(self) -> None:
+        """All members that were decided on are on their way."""
+        self._is_starting = False
+        self._look()
 
     def arrive(self, uid: str) -> Callable[[Resume], None]:
         """A member has been through PreBind: how it is told to go on, or why not."""
@@ -73,12 +81,14 @@ class Together:
         self._look()
 
     def _look(self) -> None:
-        if self.is_over:
+        if self.is_over or self._is_starting:
             return
         spare_count = self._spare_count()
         is_enough = spare_count >= 0
         if is_enough and (self._unready or spare_count < len(self._late)):
             return
+        if is_enough and any(self._waiting.get(uid) is None for uid in self._at_permit):
+            return  # It has been turned away, and will be heard of in a moment.
         self.is_over = True
         arrived, at_permit = self._arrived, self._at_permit
         self._arrived, self._at_permit = {}, {}

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable, Iterator
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, Union, get_args, get_origin
 
 import msgspec
@@ -42,7 +42,67 @@ _EFFECTS = (NO_SCHEDULE, PREFER_NO_SCHEDULE, NO_EXECUTE)
 
 
 def first_problem(obj: Struct) -> Problem | None:
-    return next(_problems(obj, ""), None)
+    # Most objects are fine, and then nobody asks for paths.
+    return None if _is_fine(obj) else next(_problems(obj, ""), None)
+
+
+def _is_fine(obj: Struct) -> bool:
+    """Whether there is no problem: the same walk, without paths."""
+    check, looks = _looks(type(obj))
+    if check is not None and next(check(obj), None) is not None:
+        return False
+    for name, look in looks:
+        value = getattr(obj, name)
+        if value and not look(value):
+            return False
+    return True
+
+
+_Look = Callable[[Any], bool]
+_Check = Callable[[Any], Iterator["Problem"]]
+
+
+@cache
+def _looks(struct_type: type[Struct]) -> tuple[_Check | None, tuple[tuple[str, _Look], ...]]:
+    """What to look into: only what has something to check somewhere below."""
+    looks = []
+    for field in msgspec.structs.fields(struct_type):
+        walk = _walk_for(field.name, field.type)
+        if walk is None or not _has_checks(field.type, frozenset()):
+            continue
+        looks.append((field.name, _LOOKS[walk]))
+    return _CHECKS.get(struct_type), tuple(looks)
+
+
+def _has_checks(annotation: Any, above: frozenset[type]) -> bool:
+    plain = _without_none(annotation)
+    inner = get_args(plain)[0] if get_origin(plain) is list else plain
+    if not _is_struct(inner):
+        return True
+    if inner in above:
+        return False
+    return inner in _CHECKS or any(
+        _walk_for(field.name, field.type) is not None and _has_checks(field.type, above | {inner})
+        for field in msgspec.structs.fields(inner)
+    )
+
+
+def _list_is_fine(items: list[Struct]) -> bool:
+    return all(map(_is_fine, items))
+
+
+def _quantities_are_fine(quantities: dict[str, Quantity]) -> bool:
+    return all(map(_quantity_is_fine, quantities.values()))
+
+
+@lru_cache(maxsize=4096)
+def _quantity_is_fine(quantity: Quantity) -> bool:
+    return next(_quantity(quantity, ""), None) is None
+
+
+@lru_cache(maxsize=4096)
+def _time_is_fine(text: str) -> bool:
+    return next(_time(text, ""), None) is None
 
 
 def _problems(obj: Struct, path: str) -> Iterator[Problem]:
@@ -202,4 +262,12 @@ _CHECKS: dict[type[Struct], Callable[[Any], Iterator[Problem]]] = {
     Taint: _taint,
     Toleration: _toleration,
     TopologySpreadConstraint: _spread_constraint,
+}
+
+_LOOKS: dict[_Walk, _Look] = {
+    _problems: _is_fine,
+    _list: _list_is_fine,
+    _quantity: _quantity_is_fine,
+    _quantities: _quantities_are_fine,
+    _time: _time_is_fine,
 }

@@ -84,6 +84,9 @@ def decode(data: Any, where: str) -> KubeObject | None:
     kind = _kind_of(data, where)
     if kind is None:
         return None
+    obj = _if_fine(data, kind.struct)
+    if obj is not None and obj.metadata.name:
+        return _with_namespace(obj, kind)
     place = f"{where}: {describe(data)}" if where else describe(data)
     obj = check(data, kind.struct, place)
     if not obj.metadata.name:
@@ -93,6 +96,15 @@ def decode(data: Any, where: str) -> KubeObject | None:
             hint="`generateName` is filled in by an API server; write a `name` here",
         )
     return _with_namespace(obj, kind)
+
+
+def _if_fine(data: Any, struct_type: type[_StructT]) -> _StructT | None:
+    """None where there is something to say, which takes words for where it is."""
+    try:
+        obj = convert(data, struct_type)
+    except msgspec.ValidationError:
+        return None
+    return obj if first_problem(obj) is None else None
 
 
 def check(data: Any, struct_type: type[_StructT], place: str, *, below: str = "") -> _StructT:

@@ -59,7 +59,7 @@ def decode_all(manifests: Iterable[Manifest]) -> list[InputObject]:
         obj = decode(data, where)
         if obj is None or isinstance(obj, (EVENT.struct, LEASE.struct)):
             continue
-        _check_template(obj, f"{where}: {describe(data)}")
+        _check_template(obj, where, data)
         entry = InputObject(where, data, with_uid(obj), is_new=not obj.metadata.uid)
         known = found.setdefault((type(obj), obj.key), entry)
         if known is not entry:
@@ -69,9 +69,10 @@ def decode_all(manifests: Iterable[Manifest]) -> list[InputObject]:
     return list(found.values())
 
 
-def _check_template(obj: KubeObject, place: str) -> None:
+def _check_template(obj: KubeObject, where: str, data: dict[str, Any]) -> None:
     """Also of a workload that needs no more pods: what cannot be read is refused wherever it is."""
     if isinstance(obj, Workload) and obj.spec.template is not None:
+        place = f"{where}: {describe(data)}"
         check(obj.spec.template, PodTemplate, place, below="spec.template")
 
 

@@ -303,22 +303,20 @@ class NodeResourcesFit:
         kept = self._kept[pod.kind.ref]
         ask: _Ask | None = kept.get(self.name)
         if ask is None:
-            checked = self._checked(pod.kind.requests)
-            if checked.keys() - _NATIVE and any(map(may_be_devices, checked)):
-                return self._ask_for_devices(pod.kind, kept, checked)
-            ask = kept[self.name] = _Ask(checked, self._scored(pod.kind))
+            ask = kept.get(_WITH_DEVICES)
+            if ask is None or ask.classes_version != self._resources_as_devices.version:
+                ask = self._make_ask(pod.kind, kept)
         return ask
 
-    def _ask_for_devices(
-        self, kind: PodKind, kept: dict[str, Any], checked: Mapping[str, int]
-    ) -> _Ask:
-        """The same, made anew when device classes change."""
-        ask: _Ask | None = kept.get(_WITH_DEVICES)
-        version = self._resources_as_devices.version
-        if ask is None or ask.classes_version != version:
-            devices = frozenset(checked.keys() & self._resources_as_devices.by_resource.keys())
-            ask = kept[_WITH_DEVICES] = _Ask(checked, self._scored(kind), devices)
-            ask.classes_version = version
+    def _make_ask(self, kind: PodKind, kept: dict[str, Any]) -> _Ask:
+        """What may be had as devices is made anew when device classes change."""
+        checked = self._checked(kind.requests)
+        if not (checked.keys() - _NATIVE and any(map(may_be_devices, checked))):
+            ask = kept[self.name] = _Ask(checked, self._scored(kind))
+            return ask
+        devices = frozenset(checked.keys() & self._resources_as_devices.by_resource.keys())
+        ask = kept[_WITH_DEVICES] = _Ask(checked, self._scored(kind), devices)
+        ask.classes_version = self._resources_as_devices.version
         return ask
 
     def _checked(self, requests: Mapping[str, int]) -> dict[str, int]:

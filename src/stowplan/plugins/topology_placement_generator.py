@@ -11,10 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from stowplan.framework.events import Action, EventRegistration, Resource, on
+from stowplan.framework.events import Action, EventRegistration, Hint, Resource, on
 from stowplan.framework.groups import GroupCycle, Placement
 from stowplan.framework.handle import Handle
 from stowplan.framework.status import Status, error
+from stowplan.objects.pod import Pod
+from stowplan.objects.pod_groups import PodGroup, group_key
 from stowplan.state.label_column import ABSENT
 from stowplan.state.pod_info import PodInfo
 
@@ -38,6 +40,8 @@ class TopologyPlacementGenerator:
         taken = _domain_of(cycle, key, cycle.state.scheduled())
         if isinstance(taken, Status):
             return taken
+        if not nodes.size:
+            return []
         column = nodes.label(key)
         ids = np.where(nodes.alive, column.ids, ABSENT)
         order = np.argsort(ids, kind="stable")
@@ -50,7 +54,18 @@ class TopologyPlacementGenerator:
         ]
 
     def events_to_register(self) -> Sequence[EventRegistration]:
-        return (on(Resource.NODE, Action.ADD | Action.UPDATE_NODE_LABEL),)
+        return (
+            on(Resource.NODE, Action.ADD | Action.UPDATE_NODE_LABEL),
+            on(Resource.POD, Action.DELETE, self._after_member_left, by_group=True),
+        )
+
+    def _after_member_left(self, pod: Pod, old: Pod | None, new: Pod) -> Hint:
+        """With the last member that had a node, the group is free to go to another domain."""
+        key = group_key(pod)
+        group = self._handle.objects.get(PodGroup, key)
+        is_bound_to_domain = group is not None and bool(group.spec.topology_key)
+        is_free = is_bound_to_domain and not self._handle.groups.of(key).scheduled_count
+        return Hint.QUEUE if is_free else Hint.SKIP
 
 
 def _domain_of(cycle: GroupCycle, key: str, pods: list[PodInfo]) -> str | Status | None:

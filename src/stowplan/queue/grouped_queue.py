@@ -273,6 +273,7 @@ class GroupedQueue(SchedulingQueue):
         for queued in alone:
             if queued.info.kind.is_member and queued.gating_plugin in self._group_gates:
                 self.metrics.incoming_pods[UNSCHEDULABLE, label] -= 1
+                queued.gating_plugin, queued.gating_status = "", None
                 free.append(queued)
         for queued in pods:
             if isinstance(queued, QueuedGroup):

@@ -99,6 +99,15 @@ class Matched(Struct, frozen=True):
     by_name: PluginHint | None = None
     """The only one there is, if it says by name which pods an event concerns."""
 
+    def names(self, gating_plugin: str, old: Any, new: Any) -> Iterable[str] | None:
+        """The names of those whom a change may concern; None: anybody, for all that is known."""
+        hint = self.by_name
+        if hint is None or hint.concerned is None:
+            return None
+        if hint.plugin != gating_plugin and hint.concerned.concerns_all(old, new):
+            return None
+        return hint.concerned.of_change(old, new)
+
 
 UNASKED = Matched((), frozenset(), True)
 """No hint is asked: the event alone is enough to tell."""

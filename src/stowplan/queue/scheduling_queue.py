@@ -447,28 +447,14 @@ class SchedulingQueue:
                 if heard.by_name is None:
                     pods = list(group.values())
                 else:
-                    pods = self._concerned(key, heard, event, old, new)
+                    pods = self._unschedulable.of(key, heard.names(key.gating_plugin, old, new))
+                    self._hints.skipped(heard, event, len(group) - len(pods))
                 if pre_check is not None:
                     pods = [queued for queued in pods if pre_check(queued.info)]
                 concerned.append((key, heard, pods))
         if concerned:
             self._move(concerned, event, old, new)
         self._in_flight.log(event, old, new)
-
-    def _concerned(
-        self, key: GroupKey, heard: Matched, event: ClusterEvent, old: Any, new: Any
-    ) -> list[QueuedPod]:
-        """Of the pods of a description, those that the hints are not known to skip."""
-        group = self._unschedulable.groups[key]
-        hint = heard.by_name
-        concerned = None if hint is None else hint.concerned
-        if hint is None or concerned is None:
-            return list(group.values())
-        if hint.plugin != key.gating_plugin and concerned.concerns_all(old, new):
-            return list(group.values())
-        pods = self._unschedulable.named(key, concerned.of_change(old, new))
-        self._hints.skipped(heard, event, len(group) - len(pods))
-        return pods
 
     def move_one(self, pod: PodInfo, event: ClusterEvent, old: Any, new: Any) -> None:
         """`move_all` with a `pre_check` that only this pod passes, without asking the others."""

@@ -73,8 +73,10 @@ class UnschedulablePods:
     def group_of(self, key: str) -> GroupKey:
         return self._joined[key]
 
-    def named(self, group_key: GroupKey, names: Iterable[str]) -> list[QueuedPod]:
-        """The pods of a description that have one of these names."""
+    def of(self, group_key: GroupKey, names: Iterable[str] | None) -> list[QueuedPod]:
+        """The pods of a description that have one of these names; None: all of them."""
+        if names is None:
+            return list(self.groups[group_key].values())
         found = {
             key: queued
             for name in (ANYTHING, *names)

@@ -115,6 +115,8 @@ class EventRecorder:
         self._in_flight_max = IN_FLIGHT_MAX
         self._answered_at_once = False
         """By a cluster in this process: nothing is in flight, and lists may be long."""
+        self.silent = False
+        """Nobody reads events here: none is written."""
         self.dropped = 0
         self.on_empty: Callable[[], None] | None = None
         """Told whenever the last event has been sent."""
@@ -130,10 +132,12 @@ class EventRecorder:
         fork._queue, fork._moment_s = self._queue.copy(), self._moment_s
         fork._series = OrderedDict((key, copy(one)) for key, one in self._series.items())
         fork._serials = copy(self._serials)
-        fork._sweep_planned = self._sweep_planned
+        fork._sweep_planned, fork.silent = self._sweep_planned, self.silent
         return fork
 
     def record(self, events: Sequence[RecordEvent]) -> None:
+        if self.silent:
+            return
         room = max(0, QUEUE_MAX - len(self._queue) - self._waiting)
         if len(events) > room:
             self.dropped += len(events) - room

@@ -104,6 +104,16 @@ def needed_rights(watched: Iterable[Kind], lease: tuple[str, str] | None) -> lis
 
 async def check_rights(client: Asked, rights: list[Right]) -> None:
     """Raises an error in one line when the scheduler could not work."""
+    missing = [*map(str, await missing_rights(client, rights))]
+    if missing:
+        raise Forbidden(
+            f"rights are missing at {client.server}: {', '.join(missing)}",
+            hint="grant the roles of deploy/ to this user; docs/operations.md lists them",
+        )
+
+
+async def missing_rights(client: Asked, rights: list[Right]) -> list[Right]:
+    """Those that we do not have; an error if that cannot be found out."""
     try:
         answers = await asyncio.gather(*(_may(client, right) for right in rights))
     except Unauthorized as error:
@@ -116,12 +126,21 @@ async def check_rights(client: Asked, rights: list[Right]) -> None:
             f"{client.server} does not say what we may do there: {error.message}",
             hint="is it the address of an API server?",
         ) from error
-    missing = [str(right) for right, allowed in zip(rights, answers, strict=True) if not allowed]
-    if missing:
-        raise Forbidden(
-            f"rights are missing at {client.server}: {', '.join(missing)}",
-            hint="grant the roles of deploy/ to this user; docs/operations.md lists them",
-        )
+    return [right for right, allowed in zip(rights, answers, strict=True) if not allowed]
+
+
+async def unserved(client: Asked, kinds: Iterable[Kind]) -> list[Kind]:
+    """The kinds that the API server does not have."""
+    kinds = [*kinds]
+    versions = {kind.api_version: kind.group for kind in kinds}
+    served: dict[str, set[str]] = {}
+    for version, group in versions.items():
+        try:
+            answer = await client.ask("GET", f"/{'apis' if group else 'api'}/{version}")
+        except NotFound:
+            answer = {}
+        served[version] = {it.get("name", "") for it in answer.get("resources") or ()}
+    return [kind for kind in kinds if kind.plural not in served[kind.api_version]]
 
 
 async def served_groups(client: Asked) -> GroupVersion:

@@ -174,7 +174,7 @@ class _Reader:
             return
         self._close_pod(key)
         self._pods[key] = seen = _Seen(manifest, time_s, where)
-        seen.node = _node_of(manifest)
+        seen.node = self._numbered(_node_of(manifest))
 
     def _bound_or_evicted(
         self, event: Event, ref: ObjectRef, key: tuple[str, str], time_s: float, where: str
@@ -187,7 +187,7 @@ class _Reader:
         elif ref.subresource == "eviction":
             self._end_pod(key, time_s)
         else:
-            seen.node = _target(event.request_object)
+            seen.node = self._numbered(_target(event.request_object))
             seen.start_s = time_s
 
     def _update_pod(self, event: Event, key: tuple[str, str], time_s: float, where: str) -> None:
@@ -196,12 +196,12 @@ class _Reader:
         if seen is None and manifest is not None:
             # It is older than the log.
             seen = self._pods[key] = _Seen(manifest, _created_s(manifest, time_s), where)
-            seen.node = _node_of(manifest)
+            seen.node = self._numbered(_node_of(manifest))
         if seen is None:
             self._builder.dirt.add("events of pods that the log does not show: left out", where)
             return
         if manifest is not None:
-            seen.node = _node_of(manifest) or seen.node
+            seen.node = seen.node or self._numbered(_node_of(manifest))
             phase = (manifest.get("status") or {}).get("phase")
             if phase in _ENDS and math.isnan(seen.end_s):
                 seen.end_s, seen.outcome = time_s, _ENDS[phase]
@@ -225,7 +225,7 @@ class _Reader:
             start_s=seen.start_s,
             end_s=seen.end_s,
             outcome=seen.outcome,
-            node=self._numbered(seen.node) if seen.node else "",
+            node=seen.node,
             where=seen.where,
             reuses_names=True,
         )

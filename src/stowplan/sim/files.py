@@ -8,29 +8,42 @@ from __future__ import annotations
 
 import importlib
 import zlib
+from collections.abc import Mapping
 from pathlib import Path
 
 from stowplan.errors import InputError
 from stowplan.sim import format as our_format
 from stowplan.sim.trace import Trace
 
+SHIPPED_FOLDER = Path(__file__).parent / "traces"
+SHIPPED = tuple(sorted(path.stem for path in SHIPPED_FOLDER.glob(f"*{our_format.SUFFIX}")))
+
 _START_BYTES = 4096
 _RECORDING = "stowplan.sim.recording"
 
 
-def read_trace(path: str | Path, mapping: str | Path | None = None) -> Trace:
-    """The trace in a file or, of CSV tables, in a folder.
+def read_trace(
+    path: str | Path,
+    mapping: str | Path | None = None,
+    tables: Mapping[str, str | Path] | None = None,
+) -> Trace:
+    """The trace in a file or, of CSV tables, in a folder; or one that is shipped: `openb`.
 
     `mapping` says how to read CSV: a name of those that are shipped (`openb`, `borg-2019`,
-    `azure-2020`, `alibaba-gpu-2020`) or a YAML file.
+    `azure-2020`, `alibaba-gpu-2020`) or a YAML file.  `tables` names the files of `pods` and
+    `nodes` where the mapping's patterns would find others.
     """
+    shipped = SHIPPED_FOLDER / f"{path}{our_format.SUFFIX}"
+    if str(path) in SHIPPED and not Path(path).exists() and mapping is None:
+        return our_format.read(shipped)
     path = Path(path)
     if not path.exists():
-        raise InputError("no such file", where=str(path))
+        hint = f"a file, a folder, or one that is shipped: {', '.join(SHIPPED)}"
+        raise InputError("no such trace", where=str(path), hint=hint)
     if mapping is not None:
         from stowplan.sim.csv_tables import read_csv_trace
 
-        return read_csv_trace(path, mapping)
+        return read_csv_trace(path, mapping, {k: Path(v) for k, v in (tables or {}).items()})
     if path.is_dir():
         recording = _recording(path)
         if recording is not None:
@@ -55,7 +68,7 @@ def _read_file(path: Path) -> Trace:
     if recording is not None:
         return recording
     start = _unzipped(start)
-    if start.lstrip()[:1] == b"{":
+    if start.lstrip()[:1] == b"{" or ".log" in path.suffixes:
         from stowplan.sim.audit import read_audit_log
 
         return read_audit_log(path)

@@ -223,7 +223,7 @@ def demand_lines(found: Mapping[str, Any]) -> list[tuple[str, str, str, str]]:
 
 
 def _percent(share: float) -> str:
-    return "-" if math.isinf(share) else f"{share:.0%}"
+    return "-" if math.isinf(share) else f"{share:.1%}"
 
 
 def amount_text(name: str, amount: float) -> str:

@@ -14,12 +14,11 @@ from importlib import import_module
 from types import TracebackType
 from typing import Any, Self, Unpack, cast
 
-from stowplan.apiserver.http.subresources import evict
 from stowplan.apiserver.store import view
 from stowplan.cluster.port import ListOptions
 from stowplan.core.decision import Decision as CoreDecision
 from stowplan.embedded import EmbeddedCluster, Scheduling
-from stowplan.errors import ApiError, InputError, TooManyRequests
+from stowplan.errors import ApiError, InputError
 from stowplan.objects.api import Create, Delete, Patch
 from stowplan.objects.base import KubeObject
 from stowplan.objects.coordination import Event
@@ -31,13 +30,16 @@ from stowplan.world import listing, nodes
 from stowplan.world.applying import apply_all, kind_named
 from stowplan.world.decision import Decision
 from stowplan.world.diff import Diff, compare
+from stowplan.world.draining import evict_all, moved_by_drain
 from stowplan.world.dump import engine_of, filled
 from stowplan.world.engine import Engine
 from stowplan.world.garbage import garbage_stays
+from stowplan.world.lanes import Waiting, lane_counts, lanes_of, wakes_of
 from stowplan.world.listing import Listing
 from stowplan.world.live import read_cluster
 from stowplan.world.nodes import Taint
 from stowplan.world.objections import Objections
+from stowplan.world.pace import Pace
 from stowplan.world.places import Place, amounts, place_of
 from stowplan.world.reading import Objects, read_objects
 from stowplan.world.remarks import Remark, remarks_on
@@ -45,9 +47,10 @@ from stowplan.world.replacing import Sources, put_all, sources_of
 from stowplan.world.screening import Screen
 from stowplan.world.setup import Config, Options, Setup, make_setup
 from stowplan.world.table import Table
+from stowplan.world.weights import reweighed, weights_of
 
 _ENDED = frozenset({"Succeeded", "Failed"})
-_MIRROR = "kubernetes.io/config.mirror"
+DEFAULT_PROFILE = "default-scheduler"
 
 
 class Cluster:
@@ -74,9 +77,10 @@ class Cluster:
         """What a live cluster did not let us read; see `from_kubeconfig`."""
 
     @classmethod
-    def _of(
+    def of_engine(
         cls, engine: Engine, missing: tuple[str, ...] = (), sources: Sources | None = None
     ) -> Self:
+        """For who has put everything together already."""
         cluster = cls.__new__(cls)
         vars(cluster).update(_parts=engine, missing=missing, _sources=dict(sources or {}))
         return cluster
@@ -135,14 +139,14 @@ class Cluster:
     def of_live(cls, setup: Setup, kubeconfig: str = "", context: str | None = None) -> Self:
         """As `from_kubeconfig`, for who has set up everything already."""
         objects, missing = read_cluster(kubeconfig, context)
-        return cls._of(filled(setup, objects), missing)
+        return cls.of_engine(filled(setup, objects), missing)
 
     @classmethod
     def of_manifests(cls, setup: Setup, manifests: Iterable[Manifest]) -> Self:
         """As `from_dump`, for who has read and set up everything already."""
         with garbage_stays():
             manifests = list(manifests)
-            return cls._of(engine_of(setup, manifests), sources=sources_of(manifests))
+            return cls.of_engine(engine_of(setup, manifests), sources=sources_of(manifests))
 
     @classmethod
     def attached(cls, running: EmbeddedCluster, **options: Unpack[Options]) -> Self:
@@ -154,7 +158,7 @@ class Cluster:
         """
         scheduling = running.parts.scheduling or Scheduling()
         setup = make_setup(scheduling.config, options, registry=scheduling.registry)
-        return cls._of(Engine.attached(running, setup))
+        return cls.of_engine(Engine.attached(running, setup))
 
     # -- building ---------------------------------------------------------------------------
 
@@ -242,6 +246,16 @@ class Cluster:
         for pod in self.queue():
             self.retry(pod.key)
 
+    def reseed(self, seed: int) -> None:
+        """Break ties from here on as this seed says."""
+        self._engine.driver.machine.random.seed(seed)
+
+    def reweigh(self, weights: Mapping[str, int], profile: str = DEFAULT_PROFILE) -> None:
+        """Let plugins count for more or less from here on; 0 leaves one's scores out."""
+        machine = self._engine.driver.machine
+        known = weights_of(machine).get(profile, {})
+        self.reconfigure(reweighed(machine.config, known, profile, weights))
+
     def _forget_sources(self, manifests: Iterable[Manifest]) -> None:
         for kind, key in sources_of(manifests):
             self._sources.pop((kind, key), None)
@@ -274,40 +288,7 @@ class Cluster:
         """
         store = self._engine.own().store
         self.cordon(node)
-        while True:
-            blocked: dict[str, str] = {}
-            evicted = False
-            for pod in self._on(node):
-                try:
-                    evict(
-                        store,
-                        pod.namespace,
-                        pod.name,
-                        {"metadata": {"name": pod.name}},
-                        dry_run=False,
-                    )
-                    evicted = True
-                except TooManyRequests as error:
-                    blocked[pod.key] = error.message
-                except ApiError as error:
-                    if error.code != 429:
-                        raise
-                    blocked[pod.key] = error.message
-            self.run()
-            if not blocked or not evicted:
-                return blocked
-
-    def _on(self, node: str) -> list[Pod]:
-        """The pods that a drain moves away."""
-        return [
-            pod
-            for pod in self.pods()
-            if pod.spec.node_name == node
-            and pod.metadata.deletion_timestamp is None
-            and pod.status.phase not in _ENDED
-            and _MIRROR not in (pod.metadata.annotations or {})
-            and not any(o.kind == "DaemonSet" for o in pod.metadata.owner_references or ())
-        ]
+        return evict_all(store, lambda: moved_by_drain(self.pods(), node), self.run)
 
     # -- time -------------------------------------------------------------------------------
 
@@ -426,6 +407,27 @@ class Cluster:
             },
         )
 
+    def lanes(self) -> dict[str, list[Waiting]]:
+        """The queue by where pods wait (active, backoff, unschedulable, gated, in flight, permit),
+        each in the order they are taken."""
+        return lanes_of(self._engine.driver.machine)
+
+    def lane_counts(self) -> dict[str, int]:
+        """How many pods wait in each lane."""
+        return lane_counts(self._engine.driver.machine)
+
+    def wakes(self, profile: str, plugins: Iterable[str]) -> list[str]:
+        """The events after which a pod that these plugins turned down is looked at again."""
+        return wakes_of(self._engine.driver.machine, profile, plugins)
+
+    def weights(self) -> dict[str, dict[str, int]]:
+        """Profile -> plugin -> how much its scores count."""
+        return weights_of(self._engine.driver.machine)
+
+    def pace(self) -> Pace:
+        """How fast decisions are made: counts so far, latencies since the last look."""
+        return self._engine.history.pace.read()
+
     @property
     def profiles(self) -> list[str]:
         """The schedulers that pods may ask for (`spec.schedulerName`)."""
@@ -469,19 +471,24 @@ class Cluster:
         Neither notices the other.  Pods that wait at Permit, or for what PreBind does, begin their
         attempt anew in the fork, as they would after a restart of the scheduler.
         """
-        return self._of(self._engine.fork(), self.missing, self._sources)
+        return self.of_engine(self._engine.fork(), self.missing, self._sources)
 
     def what_if(self, **changes: Any) -> Any:
         """What would become of everybody after these changes: `stowplan.answers.what_if`."""
         return import_module("stowplan.answers").what_if(self, **changes)
 
     def why(self, key: str = "", **options: Any) -> Any:
-        """Why a pod has no node, or has this one, and what would help: `stowplan.answers.why`.
-
-        Without a key: all pending pods, by cause.
-        """
+        """Why a pod has no node, or all that have none, and what helps: `stowplan.answers.why`."""
         # By name: rooms above this one are not imported.
         return import_module("stowplan.answers").why(self, key, **options)
+
+    def compare(self, config: Config = None, **options: Any) -> Any:
+        """Beside another configuration or seed: `stowplan.answers.compare`."""
+        return import_module("stowplan.answers").compare(self, config, **options)
+
+    def plan(self, question: str, *words: Any, **options: Any) -> Any:
+        """`capacity`, `nodes` or `consolidate`: `stowplan.answers.plan`."""
+        return import_module("stowplan.answers").plan(self, question, *words, **options)
 
     def diff(self, other: Cluster) -> Diff:
         """What is different here from the other one: `trial.diff(cluster)`."""

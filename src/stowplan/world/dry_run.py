@@ -62,15 +62,23 @@ def prepare(
     seed: int | None = None,
     detail: bool = True,
     registry: Registry = IN_TREE,
+    live: tuple[str, str | None] | None = None,
 ) -> Cluster:
-    """A cluster that is ready to decide: everything is read, and nothing decided."""
+    """A cluster that is ready to decide: everything is read, and nothing decided.
+
+    `live` is a kubeconfig and a context: the cluster that the manifests are added to.
+    """
     options: Options = {
         "seed": SystemRandom().getrandbits(32) if seed is None else seed,
         "tie_break": tie_break,
         "detail": detail,
     }
     setup = make_setup(config, options, registry=registry, history_bytes=math.inf)
-    return Cluster.of_manifests(setup, manifests)
+    if live is None:
+        return Cluster.of_manifests(setup, manifests)
+    cluster = Cluster.of_live(setup, *live)
+    cluster.apply([data for _, data in manifests])
+    return cluster
 
 
 def last_words(cluster: Cluster, key: str) -> Iterator[Decision]:

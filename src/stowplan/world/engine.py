@@ -53,16 +53,25 @@ class Engine:
             history_max=1,
             create_namespaces=True,
             gates=setup.config.features,
+            pods_run_at_once=setup.lean,
         )
         timers = Timers(clock)
         cluster = EmbeddedCluster(
             store,
-            Parts(_scheduling(setup, history), detailed=False, is_copy=is_copy),
+            Parts(
+                _scheduling(setup, history),
+                controllers=not setup.lean,
+                kubelet=not setup.lean,
+                detailed=False,
+                is_copy=is_copy,
+            ),
             clock=clock,
             timers=timers,
             random=Random(setup.seed),
         )
-        return cls(setup, cluster, history, timers)
+        engine = cls(setup, cluster, history, timers)
+        engine.driver.recorder.silent = setup.lean
+        return engine
 
     @classmethod
     def attached(cls, cluster: EmbeddedCluster, setup: Setup) -> Engine:
@@ -145,6 +154,12 @@ class Engine:
         driver.active = False
         self._run_due()
         driver.active = True
+
+    def step(self, until_s: float) -> None:
+        """Do what is due, and go on to the next planned moment, but not beyond that one."""
+        self._run_due()
+        next_s = self.timers.next_s
+        self._wait(until_s if next_s is None else min(next_s, until_s))
 
     def _run_due(self) -> int:
         actions, run_due = 0, self.timers.run_due

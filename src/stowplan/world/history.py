@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import traceback
 from collections import ChainMap, OrderedDict
+from collections.abc import Sequence
 
 from msgspec import Struct
 
-from stowplan.core.attempts import AttemptObserver, Failed
+from stowplan.core.attempts import AttemptObserver, Bound, Failed
 from stowplan.core.decision import Decision
 from stowplan.core.explanation import Explanation
 from stowplan.errors import PluginError
 from stowplan.framework.errors import describe
 from stowplan.queue import QueuedPod
+from stowplan.world.pace import PaceObserver
 
 PODS_MAX = 100_000
 """Pods whose decisions are kept; half of them are forgotten at once, those decided first."""
@@ -55,6 +57,7 @@ class History(AttemptObserver):
         self._explained: OrderedDict[int, tuple[Entry, Explanation]] = OrderedDict()
         """By the `id` of the entry, which it holds."""
         self._byte_count = 0
+        self.pace = PaceObserver()
         self.count = 0
         """Decisions made so far, those forgotten included."""
         self.traces: dict[str, None] = {}
@@ -128,8 +131,15 @@ class History(AttemptObserver):
 
     # -- told by the machine ----------------------------------------------------------------
 
+    def begin(self, queued: QueuedPod, now_s: float) -> None:
+        self.pace.begin(queued, now_s)
+
     def decided(self, queued: QueuedPod, decision: Decision, now_s: float, seconds: float) -> None:
         self._add(queued, decision, now_s)
+        self.pace.decided(queued, decision, now_s, seconds)
+
+    def bound(self, attempts: Sequence[Bound], now_s: float) -> None:
+        self.pace.bound(attempts, now_s)
 
     def failed(self, attempt: Failed, now_s: float) -> None:
         decision = attempt.decision

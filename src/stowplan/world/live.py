@@ -80,7 +80,7 @@ async def _read(connection: Connection) -> tuple[list[KubeObject], tuple[str, ..
         elif kind in _REQUIRED or not isinstance(answer, Forbidden | NotFound):
             raise answer
         elif isinstance(answer, Forbidden):
-            missing.append(_told(kind))
+            missing.append(what_is_hidden("list", kind))
     return objects, tuple(missing)
 
 
@@ -91,7 +91,8 @@ async def _list(client: KubernetesClient, kind: Kind) -> ListResult | ApiError:
     return await answered
 
 
-def _told(kind: Kind) -> str:
+def what_is_hidden(verb: str, kind: Kind) -> str:
+    """What answers lack without the right to do that with a kind."""
     group = f".{kind.group}" if kind.group else ""
     hidden = _HIDES.get(kind.plural, "what refers to them finds none")
-    return f"no right to list {kind.plural}{group}: {hidden}"
+    return f"no right to {verb} {kind.plural}{group}: {hidden}"

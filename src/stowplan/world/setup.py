@@ -45,6 +45,9 @@ class Setup:
     extenders: tuple[str, ...] = ()
     """Addresses of the extenders that the configuration names."""
     strict: bool = False
+    lean: bool = False
+    """Only the scheduler works: no controllers, no kubelet (pods run from their binding on), no
+    events.  For those who bring a million pods; see `stream`."""
 
 
 class Options(TypedDict, total=False):
@@ -65,6 +68,7 @@ def make_setup(
     *,
     registry: Registry = IN_TREE,
     history_bytes: float = HISTORY_BYTES,
+    lean: bool = False,
 ) -> Setup:
     for name in options:
         _check_choice("an option", name, list(Options.__annotations__))
@@ -95,6 +99,7 @@ def make_setup(
         history_bytes,
         tuple(extender.url_prefix for extender in loaded.extenders),
         options.get("strict", False),
+        lean,
     )
 
 

@@ -27,6 +27,7 @@ ADMIN = "admin"
 SCHEDULER = "scheduler"
 SCRAPER = "scraper"
 NOBODY = "nobody"
+READER = "reader"
 
 SCHEDULER_ACCOUNT = "system:serviceaccount:kube-system:stowplan"
 """What the API server calls the ServiceAccount of deploy/."""
@@ -37,6 +38,7 @@ USERS: Mapping[str, tuple[str, str]] = {
     SCHEDULER: (SCHEDULER_ACCOUNT, "system:serviceaccounts"),
     SCRAPER: ("e2e-scraper", "e2e"),
     NOBODY: ("e2e-nobody", "e2e"),
+    READER: ("e2e-reader", "e2e"),
 }
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import yaml
 
-from tests.e2e.harness.api import Api
-from tests.e2e.harness.cluster import SCRAPER, USERS, Cluster
+from tests.e2e.harness.api import Api, Refused
+from tests.e2e.harness.cluster import READER, SCRAPER, USERS, Cluster
 from tests.e2e.harness.objects import COLLECTIONS
 from tests.e2e.harness.processes import eventually
 
@@ -36,6 +36,30 @@ def grant(cluster: Cluster) -> None:
     eventually("the roles are in force", lambda: may(api, spec))
 
 
+def grant_reader(cluster: Cluster) -> None:
+    """The reader what deploy/reader.yaml says, once."""
+    if not cluster.has_roles:
+        return
+    api, group = cluster.api(), "rbac.authorization.k8s.io"
+    [role] = yaml.safe_load_all((MANIFEST.parent / "reader.yaml").read_text())
+    binding = {
+        "apiVersion": f"{group}/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": "e2e-reader"},
+        "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": role["metadata"]["name"]},
+        "subjects": [{"apiGroup": group, "kind": "User", "name": USERS[READER][0]}],
+    }
+    for it in (role, binding):
+        try:
+            api.post(COLLECTIONS[it["kind"]], it)
+        except Refused as refusal:
+            if refusal.code != 409:
+                raise
+    slices = {"verb": "watch", "group": "resource.k8s.io", "resource": "resourceslices"}
+    spec = {"user": USERS[READER][0], "resourceAttributes": slices}
+    eventually("the reader's role is in force", lambda: may(api, spec))
+
+
 def may(api: Api, spec: Data) -> bool:
     """`spec` is that of a SubjectAccessReview."""
     group = "authorization.k8s.io"
@@ -61,3 +85,6 @@ def scraper_rights() -> list[Data]:
 def _collection(it: Data) -> str:
     namespace = it["metadata"].get("namespace", "kube-system")
     return COLLECTIONS[it["kind"]].replace("kube-system", namespace)
+
+
+__all__ = ["READER", "grant", "grant_reader", "manifest", "may", "scraper_rights"]

@@ -61,6 +61,10 @@ class ResourceClaimController:
     def _claimant_changed(self, old: KubeObject | None, new: KubeObject | None) -> None:
         claimant = new if new is not None else old
         assert isinstance(claimant, Claimant)
+        if new is None:
+            # Also those that it had not heard of, and that somebody has deleted already.
+            for claim in self._shared.owned(RESOURCE_CLAIM, claimant.uid):
+                self.queue.add(f"{_FOR_CLAIM}{claim.key}")
         extended = isinstance(claimant, Pod) and claimant.status.extended_resource_claim_status
         if not claimant.spec.resource_claims and not extended:
             return

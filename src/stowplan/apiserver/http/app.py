@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Mapping
 from random import Random
 
 from aiohttp import web
@@ -39,6 +39,8 @@ REQUESTS_MAX = 1000
 WATCHES_MAX = 2000
 WARNING_LENGTH_MAX = 256
 
+Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
+
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
@@ -51,8 +53,11 @@ class Api:
         random: Random,
         authenticator: Authenticator | None = None,
         is_ready: Callable[[], bool] = lambda: True,
+        beside: Mapping[str, Handler] | None = None,
     ) -> None:
+        """`beside`: what else is served, by the first part of the path; lets in whom it will."""
         self._store = grouped.store
+        self._beside = dict(beside or {})
         self._random = random
         self._authenticator = authenticator or Authenticator()
         self._is_ready = is_ready
@@ -69,6 +74,9 @@ class Api:
         try:
             if self._requests > REQUESTS_MAX:
                 raise TooManyRequests("too many requests, please try again later", retry_after_s=1)
+            other = self._beside.get(request.path.split("/", 2)[1]) if self._beside else None
+            if other is not None:
+                return await other(request)
             answer = health(request.path, self._is_ready)
             if answer is None:
                 user = self._authenticator.authenticate(request.headers)

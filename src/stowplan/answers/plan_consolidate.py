@@ -1,0 +1,310 @@
+"""`plan_consolidate`: nodes that can go, one after the other, and how far from the least we are.
+
+Each step drains a node on a fork: every pod that was on it has a new place, nobody else lost his,
+and no budget stood in the way; the next step starts from there.  The bound is that of `packing`.
+`cluster.plan_consolidate` and `stowplan plan consolidate` are this.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from stowplan.answers.node_types import INSTANCE, Types, prices_by_name
+from stowplan.answers.packing import Bound, gap
+from stowplan.answers.placement_bound import moves, placement_bound
+from stowplan.answers.text import WIDTH, wrapped
+from stowplan.answers.words import count_of, shown, some_of
+from stowplan.objects.pod import ENDED_PHASES, Pod
+from stowplan.objects.resources import pod_requests
+from stowplan.printable import printable
+from stowplan.world.cluster import Cluster
+
+CONTROL_PLANE = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
+ROUNDS_MAX = 50
+"""Of one drain, where a budget lets pods go one by one."""
+
+Tell = Callable[[str], None]
+
+
+@dataclass(slots=True)
+class Step:
+    node: str
+    evicted: list[str] = field(default_factory=list)
+    placed: dict[str, str] = field(default_factory=dict)
+    """The pods made in their stead -> their nodes."""
+    saved: dict[str, int] = field(default_factory=dict)
+    """Resource -> how much the node has of it."""
+    price: float | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        price = {} if self.price is None else {"price": self.price}
+        return {
+            "drain": self.node,
+            "evicted": self.evicted,
+            "placed": self.placed,
+            "saved": {**self.saved, **price},
+        }
+
+
+@dataclass(slots=True, repr=False)
+class Consolidation:
+    """Truth: at least one node can go."""
+
+    steps: list[Step] = field(default_factory=list)
+    kept: dict[str, str] = field(default_factory=dict)
+    """Nodes that were tried -> why they stay."""
+    node_count: int = 0
+    bound: Bound = field(default_factory=Bound)
+    price: float | None = None
+    """Of all nodes now, where prices are known; the bound is in the same unit."""
+
+    def __bool__(self) -> bool:
+        return bool(self.steps)
+
+    @property
+    def cost(self) -> float:
+        """What there is now: a price, or a number of nodes."""
+        return self.node_count if self.price is None else self.price
+
+    @property
+    def cost_after(self) -> float:
+        saved = (1 if self.price is None else step.price or 0.0 for step in self.steps)
+        return self.cost - sum(saved)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "steps": [step.to_dict() for step in self.steps],
+            "kept": self.kept,
+            "unit": "nodes" if self.price is None else "price",
+            "before": self.cost,
+            "after": self.cost_after,
+            "bound": self.bound.price,
+            "boundBy": self.bound.method,
+            "gapBefore": gap(self.cost, self.bound.price),
+            "gapAfter": gap(self.cost_after, self.bound.price),
+        }
+
+    def lines(self, width: int = WIDTH) -> Iterator[str]:
+        can = count_of(len(self.steps), "node")
+        yield from wrapped(f"{can} of {self.node_count} can go, in this order:", width)
+        for number, step in enumerate(self.steps, 1):
+            saved = ", ".join(f"{shown(name, amount)} {name}" for name, amount in step.saved.items()
+                              if name in ("cpu", "memory"))  # fmt: skip
+            price = "" if step.price is None else f", {step.price:g}"
+            moved = count_of(len(step.evicted), "pod")
+            yield from wrapped(
+                f"{number}. drain {step.node}: {moved} move, saves {saved}{price}", width, "  "
+            )
+            if step.placed:
+                where = Counter(step.placed.values())
+                names = [f"{node} ({n})" if n > 1 else node for node, n in sorted(where.items())]
+                yield from wrapped(f"to {some_of(names, 5)}", width, "     ")
+        if self.kept:
+            yield ""
+            yield from wrapped("what stays, and why:", width)
+            alike: dict[str, list[str]] = {}
+            for node, why in self.kept.items():
+                alike.setdefault(why, []).append(node)
+            for why, nodes in list(alike.items())[:10]:
+                yield from wrapped(f"{some_of(nodes)}: {why}", width, "  ")
+            if len(alike) > 10:
+                rest = sum(len(nodes) for nodes in list(alike.values())[10:])
+                yield f"  and {rest} more"
+        yield ""
+        unit = "nodes" if self.price is None else "in price"
+        yield from wrapped(
+            f"now {self.cost:g} {unit}, after {self.cost_after:g}, at least {self.bound.price:.4g}"
+            f" by {self.bound.method}",
+            width,
+        )
+        gaps = (100 * gap(cost, self.bound.price) for cost in (self.cost, self.cost_after))
+        yield from wrapped("gap {:.1f} % now, {:.1f} % after".format(*gaps), width)
+
+    def __str__(self) -> str:
+        return "\n".join(map(printable, self.lines()))
+
+    __repr__ = __str__
+
+
+def plan_consolidate(
+    cluster: Cluster,
+    *,
+    types: Types | None = None,
+    keep: Iterable[str] = (),
+    tell: Tell = lambda text: None,
+) -> Consolidation:
+    """Which nodes can go, in which order, with every pod placed anew and budgets respected.
+
+    `types` has prices by the nodes' instance type; `keep` are nodes that stay.  Nodes of the
+    control plane stay, and those with pods that nobody would make again.  The cluster itself is
+    not changed.
+    """
+    prices = prices_by_name(types)
+    world = cluster.fork()
+    try:
+        world.run()
+        nodes = {node.name: node.metadata.labels or {} for node in world.objects("Node")}
+        answer = Consolidation(node_count=len(nodes))
+        for name in keep:
+            world.get("Node", name)
+            answer.kept[name] = "it is to stay"
+        for name, labels in nodes.items():
+            if any(key in labels for key in CONTROL_PLANE):
+                answer.kept.setdefault(name, "it is of the control plane")
+        price_of = {name: prices.get(labels.get(INSTANCE, ""), 0.0)
+                    for name, labels in nodes.items()}  # fmt: skip
+        if prices:
+            answer.price = sum(price_of.values())
+        answer.bound = placement_bound(world, answer.kept, price_of if prices else None)
+        world = _drained(world, answer, price_of if prices else None, tell)
+    finally:
+        world.close()
+    return answer
+
+
+def _drained(
+    world: Cluster, answer: Consolidation, price_of: dict[str, float] | None, tell: Tell
+) -> Cluster:
+    """The cluster after all steps; those before are closed."""
+    left = {node.name for node in world.objects("Node")} - set(answer.kept)
+    while left:
+        tell(f"{len(answer.steps)} drained, {len(left)} to try")
+        state = _State(world)
+        for name in state.emptiest(left, price_of):
+            left.discard(name)
+            why = state.why_not(name)
+            if why:
+                answer.kept[name] = why
+                continue
+            trial = world.fork()
+            step = _try(trial, state, name)
+            if isinstance(step, str):
+                trial.close()
+                answer.kept[name] = step
+                continue
+            if price_of is not None:
+                step.price = price_of[name]
+            answer.steps.append(step)
+            world.close()
+            world = trial
+            break
+    return world
+
+
+class _State:
+    """Who is where, read once for all nodes that are tried from here."""
+
+    def __init__(self, world: Cluster) -> None:
+        self.pods = list(world.pods())
+        self.pending = {pod.key for pod in self.pods if not pod.spec.node_name}
+        self.whole, self.free = world.allocatable(), world.free()
+        self.movable: dict[str, list[Pod]] = {}
+        for pod in self.pods:
+            if pod.spec.node_name and moves(pod):
+                self.movable.setdefault(pod.spec.node_name, []).append(pod)
+
+    def emptiest(self, names: set[str], price_of: dict[str, float] | None) -> list[str]:
+        """Those that give up the least for what they cost."""
+        shares = np.zeros(len(self.whole))
+        for resource in ("cpu", "memory"):
+            if resource in self.whole:
+                whole = np.maximum(self.whole[resource], 1)
+                shares = np.maximum(shares, 1 - self.free[resource] / whole)
+        rank = {}
+        for name, share in zip(self.whole.index, shares.tolist(), strict=True):
+            price = 1.0 if price_of is None else max(price_of[name], 1e-9)
+            rank[name] = (bool(self.movable.get(name)), share / price, name)
+        return sorted(names, key=lambda name: rank[name])
+
+    def why_not(self, name: str) -> str:
+        """What is plain without trying: pods nobody makes again, or that no other node has the
+        room for."""
+        pods = self.movable.get(name, [])
+        bare = [pod.key for pod in pods if pod.metadata.controller() is None]
+        if bare:
+            return f"{some_of(bare)}: no owner would make it again"
+        others = np.array([each != name for each in self.free.index])
+        for pod in pods:
+            fits = others.copy()
+            requests = pod_requests(pod, use_status=False)
+            for resource, amount in requests.items():
+                if amount:
+                    fits &= self.free[resource] >= amount if resource in self.free else False
+            if not fits.any():
+                wants = ", ".join(f"{shown(n, a)} {n}" for n, a in requests.items() if a)
+                return f"no other node has room for one of its pods ({wants})"
+        return ""
+
+
+def _try(trial: Cluster, state: _State, name: str) -> Step | str:
+    """Drain the node and take it away; or why that is not possible."""
+    moved = state.movable.get(name, [])
+    step = Step(name, [pod.key for pod in moved], saved=_amounts(state, name))
+    now: list[Pod] = []
+    blocked: dict[str, str] = {}
+    for _ in range(ROUNDS_MAX):
+        blocked = trial.drain(name)
+        now = list(trial.pods())
+        again = _not_made_again(now, state, moved)
+        if again:
+            trial.put([_pending_again(pod) for pod in again])
+            trial.run()
+            now = list(trial.pods())
+        if not blocked or not again:
+            break
+    if blocked:
+        key, why = next(iter(blocked.items()))
+        return f"{key} cannot be evicted: {why}"
+    known = {pod.key: pod.spec.node_name for pod in state.pods}
+    gone = set(known) - set(step.evicted)
+    for pod in now:
+        gone.discard(pod.key)
+        node = pod.spec.node_name
+        if not node and pod.key not in state.pending and pod.status.phase not in ENDED_PHASES:
+            return f"{pod.key} would have no place: {trial.decision(pod.key).message}"
+        if node and (pod.key in step.evicted or pod.key not in known) and moves(pod):
+            step.placed[pod.key] = node
+    if gone:
+        return f"{some_of(sorted(gone))} would be evicted to make room"
+    trial.delete(name, "Node")
+    trial.run()
+    return step
+
+
+def _amounts(state: _State, name: str) -> dict[str, int]:
+    row = state.whole.row(name)
+    return {resource: int(amount) for resource, amount in row.items() if amount}
+
+
+def _not_made_again(now: list[Pod], state: _State, moved: list[Pod]) -> list[Pod]:
+    """Evicted pods whose owners are not in the input: we do what the owners would."""
+    owners = {owner.uid for pod in moved if (owner := pod.metadata.controller()) is not None}
+
+    def count(pods: Iterable[Pod]) -> Counter[str]:
+        found = (pod.metadata.controller() for pod in pods if moves(pod))
+        return Counter(owner.uid for owner in found if owner is not None and owner.uid in owners)
+
+    there = {pod.key for pod in now}
+    gone = [pod for pod in moved if pod.key not in there]
+    lacking = count(state.pods) - count(now) if gone else Counter[str]()
+    made = []
+    for pod in gone:
+        owner = pod.metadata.controller()
+        if owner is not None and lacking[owner.uid] > 0:
+            lacking[owner.uid] -= 1
+            made.append(pod)
+    return made
+
+
+def _pending_again(pod: Pod) -> dict[str, Any]:
+    data: dict[str, Any] = msgspec.to_builtins(pod)
+    spec = {name: value for name, value in data["spec"].items() if name != "nodeName"}
+    kept = ("name", "namespace", "labels", "annotations", "ownerReferences")
+    metadata = {name: value for name, value in data["metadata"].items() if name in kept}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}

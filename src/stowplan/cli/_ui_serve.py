@@ -1,0 +1,107 @@
+"""`stowplan ui` at work: the source, a server for the page alone, and the end by Ctrl-C."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import ssl
+import webbrowser
+from typing import Any
+
+from aiohttp import web
+
+from stowplan.cli._asking import read_cluster
+from stowplan.cli._demo_cluster import demo_cluster
+from stowplan.cli._output import note, say, some_of
+from stowplan.cli._up_tls import key_pair, server_context
+from stowplan.clock import RealClock
+from stowplan.errors import InputError
+from stowplan.web import Copied, Guard, Page, Source, Still
+from stowplan.web.guard import is_loopback
+
+KEEP_ALIVE_S = 90.0
+STOP_MAX_S = 2.0
+
+DEMO = "The cluster of `stowplan demo`, in virtual time."
+DUMP = "What is pending in the input was decided here; nothing runs."
+COPY = (
+    "A copy, read anew every {every:g} s; the cluster itself is never written to. "
+    "What is pending there was decided here: a second opinion."
+)
+
+
+def source_of(*, every_s: float, demo: bool, **options: Any) -> Source:
+    """`options` are those of every command that asks (`cli._asking`)."""
+    kubeconfig, context = options["kubeconfig"], options["context"]
+    if demo:
+        return Still(demo_cluster(), "the demo", DEMO)
+    if kubeconfig is None and context is None:
+        return Still(read_cluster(**options), some_of(options["filenames"]), DUMP)
+    name = context or kubeconfig or "the current context"
+    return Copied(lambda: read_cluster(**options), name, COPY.format(every=every_s), every_s)
+
+
+async def serve(source: Source, host: str, port: int, *, opens: bool = False) -> None:
+    """Until a signal asks for the end."""
+    clock = RealClock()
+    local = is_loopback(host)
+    guard = Guard(needs_key=not local)
+    page = Page(source, guard, now=clock.now)
+    context = None if local else server_context(key_pair(host, None, clock.now()))
+    server = web.Server(_only(page), access_log=None, keepalive_timeout=KEEP_ALIVE_S)
+    runner = web.ServerRunner(server, handle_signals=False, shutdown_timeout=STOP_MAX_S)
+    await runner.setup()
+    try:
+        address = await _listen(runner, host, port, context)
+        await page.start()
+        show_address(f"{address}/ui/{page.address_suffix}", opens=opens)
+        say("Ctrl-C ends it.")
+        await _asked_to_stop()
+    finally:
+        await page.close()
+        await runner.cleanup()
+
+
+def _only(page: Page) -> Any:
+    async def handle(request: web.BaseRequest) -> web.StreamResponse:
+        if request.path == "/":
+            return web.Response(status=303, headers={"Location": "/ui/"})
+        if page.is_at(request.path):
+            return await page.handle(request)
+        return web.Response(status=404, text="the page is at /ui/\n")
+
+    return handle
+
+
+async def _listen(
+    runner: web.ServerRunner, host: str, port: int, context: ssl.SSLContext | None
+) -> str:
+    site = web.TCPSite(runner, host, port, ssl_context=context)
+    try:
+        await site.start()
+    except OSError as error:
+        raise InputError(
+            f"cannot listen on {host}:{port}: {error.strerror or error}",
+            hint="choose another port with --port; 0 takes any free one",
+        ) from None
+    shown = {"0.0.0.0": LOCAL, "::": "::1"}.get(host, host)
+    shown = f"[{shown}]" if ":" in shown else shown
+    scheme = "http" if context is None else "https"
+    return f"{scheme}://{shown}:{int(runner.addresses[0][1])}"
+
+
+LOCAL = "127.0.0.1"
+
+
+def show_address(address: str, *, opens: bool) -> None:
+    say(f"the page is at {address}")
+    if opens and not webbrowser.open(address):
+        note("no browser could be opened", hint="open the address yourself")
+
+
+async def _asked_to_stop() -> None:
+    asked = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, asked.set)
+    await asked.wait()

@@ -1,0 +1,199 @@
+"""`stowplan shadow`: beside a cluster's own scheduler, would ours decide the same?"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from stowplan.cli._asking import say_data
+from stowplan.cli._output import Column, note, say, table_lines
+from stowplan.cli._run_flags import GoDuration
+
+if TYPE_CHECKING:
+    from stowplan.answers.shadow import Shadow
+    from stowplan.answers.tally import Decided, Tally
+    from stowplan.config import Duration
+
+EXAMPLES = """\b
+Examples:
+  stowplan shadow --kubeconfig ~/.kube/config
+  stowplan shadow --context prod --config sched.yaml --log decisions.jsonl
+  stowplan shadow --for 10m --fail-under 99 -o json
+  stowplan shadow --metrics-port 9095
+"""
+
+COLUMNS = (
+    Column("TIME"),
+    Column("SAME", right=True),
+    Column("EQUAL", right=True),
+    Column("DIFFERENT", right=True),
+    Column("AGREE %", right=True),
+    Column("WHY DIFFERENT"),
+)
+WIDTHS = (8, 7, 7, 9, 7, 13)
+EVERY_S = 10.0
+
+
+@click.command("shadow", epilog=EXAMPLES)
+@click.option("--kubeconfig", metavar="FILE", default="", help="Which cluster; it is only read.")
+@click.option("--context", metavar="NAME", default="", help="Which cluster of the kubeconfig.")
+@click.option("--config", metavar="FILE", help="The KubeSchedulerConfiguration that it has.")
+@click.option(
+    "--plugin-path",
+    "plugin_paths",
+    multiple=True,
+    metavar="PATH",
+    help="A file with your own plugins, or a folder of them; may be repeated.",
+)
+@click.option(
+    "--seed",
+    type=int,
+    metavar="N",
+    default=0,
+    show_default=True,
+    help="Decides between equally good nodes.",
+)
+@click.option(
+    "--for",
+    "duration",
+    type=GoDuration(),
+    metavar="TIME",
+    help="How long, such as 10m; without it, until Ctrl-C.",
+)
+@click.option("--log", "log_file", metavar="FILE", help="Append every decision, a line of JSON.")
+@click.option(
+    "--metrics-port",
+    type=click.IntRange(1, 65535),
+    metavar="PORT",
+    help="Serve metrics on 127.0.0.1, as Prometheus reads them.",
+)
+@click.option(
+    "--fail-under",
+    type=click.FloatRange(0.0, 100.0),
+    metavar="PERCENT",
+    help="Exit with 1 if fewer decisions agree.",
+)
+@click.option(
+    "-o", "--output", type=click.Choice(["text", "json", "yaml"]), default="text", show_default=True
+)
+def shadow(output: str, fail_under: float | None, log_file: str | None, **options: Any) -> None:
+    """Follow a cluster and say where its pods would go if Stowplan decided.
+
+    Every pod is decided on at the moment its scheduler does it, in the state that it saw, and
+    nothing is written.  A decision is the same, one of those that are equally good, or different:
+    then it says why.  Ctrl-C ends it with the table.
+
+    Exit status: 0, or 1 when fewer decisions agree than `--fail-under` says.
+    """
+    with _log(log_file) as on_decided:
+        tally = _follow(output == "text", on_decided, **options)
+    if output == "text":
+        _say_end(tally)
+    else:
+        say_data(tally.to_dict(), output)
+    if fail_under is not None and tally.agreement < fail_under:
+        note(f"{tally.agreement:.2f} % agree, fewer than {fail_under:g} %")
+        click.get_current_context().exit(1)
+
+
+def _follow(
+    is_text: bool,
+    on_decided: Callable[[Decided], None] | None,
+    *,
+    kubeconfig: str,
+    context: str,
+    config: str | None,
+    plugin_paths: tuple[str, ...],
+    seed: int,
+    duration: Duration | None,
+    metrics_port: int | None,
+) -> Tally:
+    from stowplan.answers.shadow import make_shadow
+    from stowplan.runtime.plugins_path import load_registry
+    from stowplan.world.following import Following, Source
+
+    shadow, lacking = make_shadow(
+        config, seed=seed, registry=load_registry(plugin_paths), on_decided=on_decided
+    )
+    for name in lacking:
+        note(f"not here: {name}", hint="decisions may differ because of it")
+    following = Following(
+        Source(kubeconfig, context),
+        _Shown(shadow) if is_text else shadow,
+        seconds=None if duration is None else duration.seconds,
+        on_missing=note,
+        on_start=lambda: note("following; Ctrl-C ends it"),
+    )
+    asyncio.run(_with_metrics(following.follow, shadow, metrics_port))
+    shadow.finish()
+    return shadow.tally
+
+
+async def _with_metrics(follow: Callable[[], Any], shadow: Shadow, port: int | None) -> None:
+    if port is None:
+        await follow()
+        return
+    from stowplan.runtime.metrics_port import serve_metrics
+
+    async with await serve_metrics(port, shadow.tally.metrics):
+        await follow()
+
+
+class _Shown:
+    """Adds a row to the table every few seconds in which something was decided."""
+
+    def __init__(self, shadow: Shadow) -> None:
+        self._shadow = shadow
+        self._shown = 0
+        self._next_s = 0.0
+        self.take = shadow.take
+        self.synced = shadow.synced
+
+    def tick(self, now_s: float) -> None:
+        self._shadow.tick(now_s)
+        tally = self._shadow.tally
+        if now_s < self._next_s or tally.count == self._shown:
+            return
+        if not self._shown:
+            say(_line([column.title for column in COLUMNS]), bold=True)
+        self._shown, self._next_s = tally.count, now_s + EVERY_S
+        say(_line([time.strftime("%H:%M:%S", time.localtime(now_s)), *tally.row()]))
+
+
+def _line(cells: list[str]) -> str:
+    return "  ".join(
+        cell.rjust(width) if column.right else cell.ljust(width)
+        for column, cell, width in zip(COLUMNS, cells, WIDTHS, strict=True)
+    ).rstrip()
+
+
+def _say_end(tally: Tally) -> None:
+    for line in table_lines(COLUMNS[1:], [tally.row()]):
+        say(line)
+    if tally.others:
+        note(f"{tally.others} pods of other schedulers were left alone")
+    if tally.examples:
+        say()
+        say("Differences, the latest last:", bold=True)
+        for line in tally.lines():
+            say(f"  {line}")
+
+
+@contextmanager
+def _log(path: str | None) -> Iterator[Callable[[Decided], None] | None]:
+    if path is None:
+        yield None
+        return
+    with open(path, "a", encoding="utf-8") as file:
+
+        def write(decided: Decided) -> None:
+            file.write(json.dumps(decided.to_dict()) + "\n")
+            file.flush()
+
+        yield write

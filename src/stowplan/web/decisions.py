@@ -1,0 +1,211 @@
+"""One pod: where it stands, its attempts, each as a table of nodes by plugins, and why."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from stowplan.answers import why
+from stowplan.answers.placed import Placed
+from stowplan.answers.why import Why
+from stowplan.errors import InputError
+from stowplan.objects.resources import pod_requests
+from stowplan.web.asking import Ask, page_of
+from stowplan.world.cluster import Cluster
+from stowplan.world.decision import Decision
+
+NAMES_MAX = 100
+"""Of the nodes of a cause; the rest is counted."""
+
+
+def key_of(ask: Ask) -> str:
+    return f"{ask.parts[0]}/{ask.parts[1]}"
+
+
+def pod_view(cluster: Cluster, ask: Ask) -> dict[str, Any]:
+    key = key_of(ask)
+    pod, place = cluster.pod(key), cluster.place(key)
+    history = _history(cluster, key)
+    plugins = sorted({name for each in history[-1:] for name in each.unschedulable_plugins})
+    return {
+        "pod": key,
+        "node": pod.spec.node_name,
+        "phase": pod.status.phase or "Pending",
+        "priority": pod.spec.priority or 0,
+        "profile": pod.spec.scheduler_name,
+        "requests": pod_requests(pod, use_status=False),
+        "place": place.place,
+        "position": place.position,
+        "nominated": place.nominated_node,
+        "waitsFor": place.waits_for or {},
+        "gatedBy": place.gated_by,
+        "wakes": [] if pod.spec.node_name else cluster.wakes(pod.spec.scheduler_name, plugins),
+        "attempts": [_attempt(each, n) for n, each in enumerate(history)],
+        "victims": [v for each in history for v in each.victims],
+        "manifest": cluster.get("Pod", key),
+    }
+
+
+def _history(cluster: Cluster, key: str) -> list[Decision]:
+    try:
+        return cluster.decision(key).history
+    except InputError:
+        # It came with its node, or nobody has tried it.
+        return []
+
+
+def _attempt(decision: Decision, position: int) -> dict[str, Any]:
+    return {
+        "position": position,
+        "attempt": decision.attempt,
+        "time": decision.time,
+        "node": decision.node,
+        "score": decision.score,
+        "nodes": decision.node_count,
+        "message": decision.message,
+        "preemption": decision.post_filter_message,
+        "nominated": decision.nominated_node,
+        "victims": list(decision.victims),
+        "plugins": list(decision.unschedulable_plugins),
+        "reasons": decision.reasons,
+        "gated": decision.gated,
+        "hasDetail": decision.has_detail,
+    }
+
+
+def attempt_table(cluster: Cluster, ask: Ask) -> dict[str, Any]:
+    """Nodes by plugins of one attempt: who turned which node down, and what each scored.
+
+    `weights` are what the scores were multiplied with: score / weight is the normalised one.
+    """
+    key = key_of(ask)
+    history = _history(cluster, key)
+    position = int(ask.parts[2]) if ask.parts[2].isdecimal() else -1
+    if not 0 <= position < len(history):
+        raise InputError(f"{key!r} has no attempt {ask.parts[2]!r} that is still known")
+    decision = history[position]
+    scores, rejected = decision.scores, decision.rejected
+    plugins = [name for name in scores.columns if name != "total"]
+    query = ask.text("q").strip().lower()
+    rows = [*_scored(decision, plugins), *_rejected(decision)]
+    if query:
+        rows = [row for row in rows if _found(row, query)]
+    _sort(rows, ask, plugins)
+    weights = cluster.weights().get(cluster.pod(key).spec.scheduler_name, {})
+    return {
+        **page_of(rows, ask),
+        "plugins": plugins,
+        "weights": {name: weights.get(name, 1) for name in plugins},
+        "passed": len(decision.feasible),
+        "rejected": len(rejected),
+        "chosen": decision.node,
+        "byPlugin": _counted(rejected["plugin"]) if len(rejected) else {},
+    }
+
+
+def _scored(decision: Decision, plugins: list[str]) -> list[dict[str, Any]]:
+    scores = decision.scores
+    if not len(scores):
+        return [_row(name, chosen=name == decision.node) for name in decision.feasible]
+    columns = [scores[name].tolist() for name in plugins]
+    totals = scores["total"].tolist()
+    return [
+        _row(
+            name,
+            total=totals[n],
+            scores=[column[n] for column in columns],
+            chosen=name == decision.node,
+        )
+        for n, name in enumerate(scores.index)
+    ]
+
+
+def _rejected(decision: Decision) -> list[dict[str, Any]]:
+    table = decision.rejected
+    plugins, codes, reasons = (table[name].tolist() for name in ("plugin", "code", "reasons"))
+    return [
+        _row(name, plugin=plugins[n], code=codes[n], reasons=list(reasons[n]))
+        for n, name in enumerate(table.index)
+    ]
+
+
+def _row(node: str, **known: Any) -> dict[str, Any]:
+    empty: dict[str, Any] = {
+        "plugin": "",
+        "code": "",
+        "reasons": [],
+        "total": None,
+        "scores": [],
+        "chosen": False,
+    }
+    return {"node": node, **empty, **known}
+
+
+def _found(row: dict[str, Any], query: str) -> bool:
+    texts = (row["node"], row["plugin"], *row["reasons"])
+    return any(query in text.lower() for text in texts)
+
+
+def _sort(rows: list[dict[str, Any]], ask: Ask, plugins: list[str]) -> None:
+    """By a column; without one, the chosen node first, then the best, then who was turned down."""
+    sort = ask.text("sort")
+    lowest = np.iinfo(np.int64).min
+    if sort in ("node", "plugin"):
+        rows.sort(key=lambda row: row[sort], reverse=ask.descending)
+    elif sort == "reasons":
+        rows.sort(key=lambda row: ", ".join(row["reasons"]), reverse=ask.descending)
+    elif sort in plugins:
+        place = plugins.index(sort)
+        rows.sort(
+            key=lambda row: row["scores"][place] if row["scores"] else lowest,
+            reverse=ask.descending,
+        )
+    elif sort in ("", "total"):
+        descending = ask.descending or not sort
+        rows.sort(
+            key=lambda row: (row["chosen"], lowest if row["total"] is None else row["total"]),
+            reverse=descending,
+        )
+    else:
+        raise InputError(f"there is no column {sort!r}")
+
+
+def _counted(plugins: Any) -> dict[str, int]:
+    names, counts = np.unique(plugins.astype(str), return_counts=True)
+    return dict(zip(names.tolist(), counts.tolist(), strict=True))
+
+
+def why_view(cluster: Cluster, ask: Ask) -> dict[str, Any]:
+    """What stands in the way, and the proven fixes; `fixes=0` leaves those out."""
+    found = why(cluster, key_of(ask), fixes=ask.number("fixes", 5, 10))
+    assert isinstance(found, Why), "asked for a pod and no node"
+    told = found.to_dict()
+    for cause in told["causes"]:
+        for name in ("nodes", "nearMisses"):
+            cause[f"{name}Count"] = len(cause[name])
+            cause[name] = cause[name][:NAMES_MAX]
+    for fix, data in zip(found.fixes, told["fixes"], strict=True):
+        data["moves"] = fix.moves
+    return {**told, "message": found.message, "tried": found.tried, "evicted": found.evicted}
+
+
+def why_not(cluster: Cluster, ask: Ask) -> dict[str, Any]:
+    """Why not this node: scores beside the chosen one's, or everybody who objects."""
+    key, node = key_of(ask), ask.parts[2]
+    cluster.get("Node", node)
+    if cluster.pod(key).spec.node_name:
+        found = why(cluster, key, node=node)
+        assert isinstance(found, Placed), "asked about a node"
+        return {**found.to_dict(), "text": [line.strip() for line in found.lines(10_000)]}
+    objections = cluster.objections(key)
+    place = objections.names.index(node)
+    return {
+        "pod": key,
+        "node": "",
+        "objections": [
+            {"plugin": plugin, "reasons": list(objections.reasons(plugin, place))}
+            for plugin in objections.plugins
+            if objections.rejected[plugin][place]
+        ],
+    }

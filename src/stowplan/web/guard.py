@@ -1,0 +1,91 @@
+"""Who may look: the page answers its own reader, and nobody who only shares the browser.
+
+A browser runs on this machine too, so a request must name this server as its Host, and whoever
+sends an Origin must have come from here.  Where the API server asks for tokens the page does as
+well: a key, handed over in the address once, becomes a cookie that scripts cannot read.
+"""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+import secrets
+from collections.abc import Callable, Mapping
+
+from stowplan.errors import Forbidden, Unauthorized
+
+COOKIE = "stowplan-ui"
+KEY = "key"
+"""The parameter of the address that hands the key over."""
+
+HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
+    "img-src 'self'; connect-src 'self'; font-src 'self'; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), microphone=(), geolocation=()",
+    "Server": "stowplan",
+}
+
+
+class Guard:
+    def __init__(
+        self, *, needs_key: bool = False, admit: Callable[[Mapping[str, str]], object] | None = None
+    ) -> None:
+        """`admit` raises for headers without a valid token of the API server; with it, or where a
+        key is needed, whoever shows neither is refused."""
+        self._admit = admit
+        self._key = secrets.token_urlsafe(24) if needs_key or admit is not None else ""
+        self._session = secrets.token_urlsafe(32)
+
+    @property
+    def address_suffix(self) -> str:
+        """What the address needs to let its reader in."""
+        return f"?{KEY}={self._key}" if self._key else ""
+
+    def exchange(self, key: str) -> str | None:
+        """The cookie's value for whoever shows the key; None for a wrong one."""
+        return self._session if self._key and _same(key, self._key) else None
+
+    def check(self, headers: Mapping[str, str], cookies: Mapping[str, str], *, api: bool) -> None:
+        """Raises 401 or 403 for who may not see this."""
+        check_origin(headers, api=api, local=not self._key)
+        if not self._key or _same(cookies.get(COOKIE, ""), self._session):
+            return
+        if self._admit is None or "Authorization" not in headers:
+            raise Unauthorized("open the address that was printed when this server started")
+        self._admit(headers)
+
+
+def check_origin(headers: Mapping[str, str], *, api: bool, local: bool) -> None:
+    host, origin = headers.get("Host", ""), headers.get("Origin", "")
+    if local and not is_loopback(host):
+        raise Forbidden("the Host of this request is not this machine")
+    if origin and origin.partition("://")[2].lower() != host.lower():
+        raise Forbidden("requests from other sites are not taken")
+    if api and headers.get("Sec-Fetch-Site", "none") not in ("same-origin", "none"):
+        raise Forbidden("requests from other sites are not taken")
+
+
+def _same(one: str, other: str) -> bool:
+    return hmac.compare_digest(one.encode(errors="replace"), other.encode())
+
+
+def is_loopback(authority: str) -> bool:
+    """
+    >>> [is_loopback(it) for it in ("localhost:1", "[::1]:1", "127.0.0.1", "evil.example", "")]
+    [True, True, True, False, False]
+    """
+    host, colon, port = authority.rpartition(":")
+    if not colon or not port.isdigit():
+        host = authority
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False

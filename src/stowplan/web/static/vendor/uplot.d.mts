@@ -1,0 +1,7 @@
+// What the page uses of uPlot, for the type checker.
+export default class uPlot {
+  constructor(options: object, data: (number | null)[][], target: Element);
+  setData(data: (number | null)[][]): void;
+  setSize(size: { width: number; height: number }): void;
+  destroy(): void;
+}

@@ -1,0 +1,84 @@
+"""Serves the page for browser tests, a process of its own: `python -m tests.ui.serving KIND PORT`.
+
+`busy`: 5,000 nodes with 50,000 pods, where a thousand more are placed every second.  `hostile`:
+objects whose texts try to be markup.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import stowplan as sp
+from stowplan.cli._ui_serve import serve
+from stowplan.web import Still
+
+Answer = TypeVar("Answer")
+
+NODES, PODS = 5000, 50_000
+PER_TURN, TURN_S = 250, 0.25
+HOSTILE = "<img src=x onerror=window.hurt=1><script>window.hurt=1</script>"
+
+
+def pod(name: str, node: str = "", **more: Any) -> dict[str, Any]:
+    container = {
+        "name": "c",
+        "image": "i",
+        "resources": {"requests": {"cpu": "100m", "memory": "64Mi"}},
+    }
+    spec: dict[str, Any] = {"containers": [container]}
+    if node:
+        spec["nodeName"] = node
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, **more}, "spec": spec}
+
+
+class Busy(Still):
+    live = True
+
+    def __init__(self, cluster: sp.Cluster) -> None:
+        super().__init__(cluster, "busy")
+        self._placed = 0
+        self._placing: asyncio.Task[None] | None = None
+
+    @property
+    def version(self) -> int:
+        return self._placed
+
+    async def start(self) -> None:
+        await super().start()
+        self._placing = asyncio.get_running_loop().create_task(self._place())
+
+    async def _place(self) -> None:
+        while True:
+            await asyncio.sleep(TURN_S)
+            await self._worker.do(self._more)
+
+    def _more(self) -> None:
+        names = (f"more-{self._placed + n:06}" for n in range(PER_TURN))
+        self._cluster.apply([pod(name) for name in names])
+        self._cluster.run(0)
+        self._placed += PER_TURN
+
+
+def busy() -> Still:
+    cluster = sp.Cluster(detail=False)
+    cluster.add_nodes(NODES, cpu=32, memory="128Gi", zones=5)
+    cluster.put([pod(f"pod-{n:06}", f"node-{n % NODES + 1}") for n in range(PODS)])
+    return Busy(cluster)
+
+
+def hostile() -> Still:
+    cluster = sp.Cluster()
+    cluster.add_nodes(2, labels={"note": "x"})
+    waiting = pod("hurt", labels={"a": "b"}, annotations={"note": HOSTILE})
+    waiting["spec"]["schedulingGates"] = [{"name": "example.com/gate"}]
+    cluster.apply([waiting])
+    return Still(cluster, HOSTILE, HOSTILE)
+
+
+SOURCES: dict[str, Callable[[], Still]] = {"busy": busy, "hostile": hostile}
+
+if __name__ == "__main__":
+    asyncio.run(serve(SOURCES[sys.argv[1]](), "127.0.0.1", int(sys.argv[2])))
