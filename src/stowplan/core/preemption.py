@@ -42,6 +42,8 @@ class Preemption(Struct):
     """DefaultPreemption's list of preemptors in progress -> the last victim, once it is due."""
     group: PodGroup | None = None
     """The group that the preemptor is one of, if they go for all of it."""
+    key: str = ""
+    """Under which it is listed: the pod's uid, or the key of the group."""
     speaker: str = ""
     related: Pod | PodGroup | None = None
     note: str = ""
@@ -51,14 +53,10 @@ class Preemption(Struct):
     def __post_init__(self) -> None:
         self.related = related = self.group or self.preemptor.pod
         sort, uid = ("pod" if self.group is None else "podgroup"), related.uid
+        self.key = uid if self.group is None else self.group.key
         self.note = f"Preempted by {sort} {uid} on node {self.node}"
         self.speaker = self.preemptor.pod.spec.scheduler_name
         self.message = f"{self.speaker}: preempting to accommodate a higher priority {sort}"
-
-    @property
-    def key(self) -> str:
-        """Under which it is listed: the pod's uid, or the key of the group."""
-        return self.preemptor.uid if self.group is None else self.group.key
 
     def record(self, victim: Pod, note: str) -> None:
         """Tell the victim's owner."""
@@ -106,10 +104,9 @@ def _clear_nomination(preemption: Preemption, nominee: PodInfo) -> Generator[Any
 
 
 def _evict(preemption: Preemption, victim: PodInfo) -> Generator[Any, Any, ApiError | None]:
-    pod, note = victim.pod, preemption.note
+    pod = victim.pod
     if _called_off(preemption, victim):
-        note += " (in kube-scheduler memory)."
-        preemption.record(pod, note)
+        preemption.record(pod, f"{preemption.note} (in kube-scheduler memory).")
         return None
     condition = Condition(
         type="DisruptionTarget",
@@ -118,7 +115,7 @@ def _evict(preemption: Preemption, victim: PodInfo) -> Generator[Any, Any, ApiEr
         message=preemption.message,
         observed_generation=pod.metadata.generation,
     )
-    patch = status_patch(pod, StatusChange(condition), preemption.machine.now_s)
+    patch = status_patch(pod, StatusChange(condition), preemption.machine.stepper.now_s)
     if patch is not None:
         answer = yield patch
         if isinstance(answer, ApiError):
@@ -128,7 +125,7 @@ def _evict(preemption: Preemption, victim: PodInfo) -> Generator[Any, Any, ApiEr
     answer = yield Delete(POD, pod.metadata.namespace, pod.metadata.name)
     if isinstance(answer, ApiError):
         return _unless_gone(answer)
-    preemption.record(pod, note)
+    preemption.record(pod, preemption.note)
     return None
 
 
