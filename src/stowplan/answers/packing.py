@@ -88,6 +88,7 @@ def _merged(kinds: Sequence[PodKind]) -> list[PodKind]:
 
 def _solved(kinds: Sequence[PodKind], bins: Sequence[Bin]) -> Bound:
     import highspy
+
     solver = highspy.Highs()
     for option, value in (
         ("output_flag", False),
