@@ -132,7 +132,7 @@ class Devices:
 
     def complete(self) -> None:
         """At the end no pool is left half done."""
-        for pool in {it.spec.pool.name for it in self._slices()}:
+        for pool in sorted({it.spec.pool.name for it in self._slices()}):
             there = [it for it in self._slices() if it.spec.pool.name == pool]
             newest = max(it.spec.pool.generation for it in there)
             if len(there) < 2 or any(it.spec.pool.generation < newest for it in there):

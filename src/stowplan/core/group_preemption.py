@@ -95,17 +95,32 @@ class GroupPreemption:
             return NOBODY_TO_EVICT
         lifted = LiftedPods(self._cache, [pod for unit in candidates for pod in unit.pods])
         try:
-            attempt = yield from self._trial()
-            if attempt.status is not None:
-                return attempt.status if attempt.is_error else attempt.status.message
-            victims, fits = yield from self._reprieve(candidates, lifted, attempt)
-        finally:
-            lifted.end()
-            self._cycle.nodes.refresh(self._cache)
+            found = yield from self._without(candidates, lifted)
+        except Exception:
+            self._put_back(lifted)
+            raise
+        # Not in `finally`: a machine that is let go of in between may be in parts already.
+        self._put_back(lifted)
+        if not isinstance(found, tuple):
+            return found
+        victims, fits = found
         for member in fits.members:
             if (assumed := member.attempt.assumed) is not None:
                 result.places[assumed.uid] = assumed.node_name
         return [pod for unit in victims for pod in unit.pods]
+
+    def _without(
+        self, candidates: list[Unit], lifted: LiftedPods
+    ) -> Generator[Any, Any, tuple[list[Unit], GroupAttempt] | str | Status]:
+        """Who of these has to go, all of whom have been lifted, and how the group fits then."""
+        attempt = yield from self._trial()
+        if attempt.status is not None:
+            return attempt.status if attempt.is_error else attempt.status.message
+        return (yield from self._reprieve(candidates, lifted, attempt))
+
+    def _put_back(self, lifted: LiftedPods) -> None:
+        lifted.end()
+        self._cycle.nodes.refresh(self._cache)
 
     def _reprieve(
         self, candidates: list[Unit], lifted: LiftedPods, fits: GroupAttempt
