@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from stowplan.cli._asking import say_data
+from stowplan.cli._asking import gates_for, gates_option, say_data
 from stowplan.cli._device_lines import devices_of, unmet_lines
 from stowplan.cli._lazy import is_verbose
 from stowplan.cli._output import (
@@ -72,6 +72,7 @@ deviceclass,resourceslice,resourceclaim,resourceclaimtemplate > cluster.json
     metavar="PATH",
     help="A file with your own plugins, or a folder of them; may be repeated.",
 )
+@gates_option
 @click.option(
     "--tie-break",
     type=click.Choice(["random", "name"]),
@@ -98,6 +99,7 @@ def dry_run(
     context: str | None,
     config: str | None,
     plugin_paths: tuple[str, ...],
+    feature_gates: tuple[str, ...],
     tie_break: TieBreak,
     seed: int | None,
     output: str,
@@ -132,6 +134,7 @@ def dry_run(
             seed=seed,
             detail=output in ("json", "yaml"),
             registry=load_registry(plugin_paths),
+            feature_gates=gates_for(manifests, feature_gates),
             live=live,
         )
     for remark in remarks_on_input(manifests):

@@ -16,6 +16,7 @@ from typing import Any, Self, Unpack, cast
 
 from stowplan.apiserver.store import view
 from stowplan.cluster.port import ListOptions
+from stowplan.config import SchedulerConfig
 from stowplan.core.decision import Decision as CoreDecision
 from stowplan.embedded import EmbeddedCluster, Scheduling
 from stowplan.errors import ApiError, InputError
@@ -241,7 +242,10 @@ class Cluster:
     def reconfigure(self, config: Config) -> None:
         """Decide with another configuration from here on; extenders are not called."""
         setup = self._engine.setup
-        new = make_setup(config, {"seed": setup.seed}, registry=setup.registry)
+        options: Options = {"seed": setup.seed}
+        if not isinstance(config, SchedulerConfig):
+            options["feature_gates"] = dict.fromkeys(sorted(setup.config.features), True)
+        new = make_setup(config, options, registry=setup.registry)
         self._engine.driver.machine.reconfigure(new.config)
         for pod in self.queue():
             self.retry(pod.key)
