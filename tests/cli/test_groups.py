@@ -58,3 +58,83 @@ def test_another_configuration_keeps_the_gates(tmp_path: Path) -> None:
     )
     result = ask(tmp_path, "what-if", "-f", GANG, "--new-config", str(config), "-o", "json")
     assert not json.loads(result.stdout)["placed"]
+
+
+def in_zone(name: str, cpu: str, zone: str) -> Any:
+    made = node(name, cpu=cpu)
+    made["metadata"]["labels"] = {"topology.kubernetes.io/zone": zone}
+    return made
+
+
+def test_who_of_a_gang_had_a_place_and_who_had_none(tmp_path: Path) -> None:
+    result = ask(tmp_path, "dry-run", "-f", GANG, "--seed", "1")
+
+    section = result.stdout.split("\n\n")[1].splitlines()
+    assert section[0] == "group default/training needs 4 of its 4 pods; 2 had a place:"
+    assert [line.endswith("had a place on node-1") for line in section[1:]] == [True, True, False]
+    assert section[3].endswith(": 0/1 nodes are available: 1 Insufficient cpu.")
+    assert result.stdout.count("waits for its group") == 2
+    assert result.stdout.count("does not fit") == 2
+    assert "nodes are available for" not in result.stdout
+
+
+def test_the_domain_that_came_closest(tmp_path: Path) -> None:
+    """zone-b is the largest, but nobody may go there; zone-a has room for three of four."""
+    closed = in_zone("b-1", "32", "zone-b")
+    closed["spec"] = {"taints": [{"key": "closed", "effect": "NoSchedule"}]}
+    nodes = [
+        in_zone("a-1", "8", "zone-a"),
+        in_zone("a-2", "4", "zone-a"),
+        closed,
+        in_zone("c-1", "8", "zone-c"),
+    ]
+    zone = str(EXAMPLES / "zone.yaml")
+    for seed in "123":
+        result = ask(tmp_path, "dry-run", "-f", zone, "--seed", seed, nodes=nodes)
+        assert "TopologyAwareWorkloadScheduling, WorkloadAwarePreemption" in result.stderr
+        assert "topology.kubernetes.io/zone=zone-a came closest: 3 of 4" in result.stdout
+        assert ": 0/2 nodes are available: 2 Insufficient cpu." in result.stdout
+
+    told = ask(tmp_path, "dry-run", "-f", zone, "--seed", "1", "-o", "json", nodes=nodes)
+    (group,) = json.loads(told.stdout)["groups"]
+    assert (group["name"], group["needed"], group["members"]) == ("default/serving", 4, 4)
+    assert {*group["placed"].values()} == {"a-1", "a-2"}
+    assert len(group["unplaced"]) == 1
+    assert group["topology"]["closest"] == "zone-a"
+    assert group["topology"]["placed"]["zone-a"] == 3
+
+
+def test_json_of_members_names_their_group_and_yaml_says_the_same(tmp_path: Path) -> None:
+    words = ("dry-run", "-f", GANG, "--seed", "1", "-o")
+    data = json.loads(ask(tmp_path, *words, "json").stdout)
+    told = {"name": "default/training", "needed": 4, "members": 4, "scheduled": 0, "placed": 2}
+    assert [each["group"] for each in data["decisions"]] == [told] * 4
+    assert yaml.safe_load(ask(tmp_path, *words, "yaml").stdout) == data
+
+    placed = json.loads(ask(tmp_path, *words, "json", nodes=[node("large", cpu="16")]).stdout)
+    assert [each["group"]["placed"] for each in placed["decisions"]] == [4] * 4
+    assert "groups" not in placed
+
+
+def test_why_says_what_the_gang_lacks_and_proves_a_fix(tmp_path: Path) -> None:
+    result = ask(tmp_path, "why", "job/training", "-f", GANG)
+
+    assert result.exit_code == 1
+    assert "has no node: its group was not placed" in result.stdout
+    assert "Its group default/training needs 4 of its 4 pods; 2 had a place:" in result.stdout
+    assert "1. add a node like node-1" in result.stdout
+
+
+def test_names_of_a_group_are_text(tmp_path: Path) -> None:
+    """A dump may hold names that no API server would take; none of them steers a terminal."""
+    objects = [*yaml.safe_load_all(Path(GANG).read_text())]
+    name = "evil\x1b[2J\u202e"
+    objects[0]["metadata"]["name"] = name
+    objects[1]["spec"]["template"]["spec"]["schedulingGroup"]["podGroupName"] = name
+    path = tmp_path / "gang.json"
+    path.write_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": objects}))
+    for words in (("dry-run",), ("why", "job/training"), ("dry-run", "-o", "json")):
+        result = ask(tmp_path, words[0], *words[1:], "-f", str(path))
+        assert "\x1b" not in result.output
+        assert "\u202e" not in result.output
+        assert "evil" in result.output

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -30,6 +30,7 @@ from stowplan.cli._output import (
 from stowplan.errors import InputError
 
 if TYPE_CHECKING:
+    from stowplan.answers.groups import Lack
     from stowplan.core.algorithm import TieBreak
     from stowplan.world.cluster import Cluster
     from stowplan.world.decision import Decision
@@ -116,6 +117,7 @@ def dry_run(
     Exit status: 0 when every pod was decided on, whether it fits or not (see `--exit-code`);
     2 when the input is wrong, and then nothing is decided.
     """
+    from stowplan.answers.groups import lacks_of
     from stowplan.runtime.plugins_path import load_registry
     from stowplan.world.dry_run import last_words, prepare
     from stowplan.world.reading import read_files
@@ -149,13 +151,15 @@ def dry_run(
     chosen = _chosen([pod.key for pod in pods], only)
     outcomes = [Outcome([*last_words(cluster, key)]) for key in chosen]
     decisions = (decision for outcome in outcomes for decision in outcome.decisions)
+    lacks = lacks_of(cluster, [outcome.last for outcome in outcomes])
     if output == "json":
-        _print_json(decisions)
+        _print_json(decisions, lacks)
     elif output == "yaml":
-        say_data({"decisions": [decision.to_dict() for decision in decisions]}, output)
+        data = {"decisions": [decision.to_dict() for decision in decisions]}
+        say_data({**data, **_groups_data(lacks)}, output)
     else:
         wide = outcomes if output == "wide" else []
-        _print_text(outcomes, [_amounts(cluster, outcome.pod) for outcome in wide])
+        _print_text(outcomes, [_amounts(cluster, outcome.pod) for outcome in wide], lacks)
         if tie_break == "random" and seed is None and any(each.last.node for each in outcomes):
             say("Ties between nodes were broken by chance; `--seed N` repeats a run.")
     all_placed = all(outcome.last.node for outcome in outcomes)
@@ -212,15 +216,23 @@ def _all_running(count: int) -> str:
 # -- JSON -----------------------------------------------------------------------------------
 
 
-def _print_json(decisions: Iterable[Decision]) -> None:
-    """One decision a line."""
+def _groups_data(lacks: list[Lack]) -> dict[str, Any]:
+    return {"groups": [lack.to_dict() for lack in lacks]} if lacks else {}
+
+
+def _print_json(decisions: Iterable[Decision], lacks: list[Lack]) -> None:
+    """One decision a line, and then one group that was not placed."""
     import msgspec
 
     before = '{"decisions": [\n'
     for decision in decisions:
         say_json(before + msgspec.json.encode(decision.to_dict()).decode(), nl=False)
         before = ",\n"
-    say_json('{"decisions": []}' if before.startswith("{") else "\n]}")
+    if before.startswith("{"):
+        say_json('{"decisions": []}')
+        return
+    groups = ",\n".join(msgspec.json.encode(lack.to_dict()).decode() for lack in lacks)
+    say_json(f'\n], "groups": [\n{groups}\n]}}' if lacks else "\n]}")
 
 
 # -- text -----------------------------------------------------------------------------------
@@ -246,7 +258,7 @@ class Outcome:
         return [victim for decision in self.decisions for victim in decision.victims]
 
 
-def _print_text(outcomes: list[Outcome], amounts: list[list[str]]) -> None:
+def _print_text(outcomes: list[Outcome], amounts: list[list[str]], lacks: list[Lack]) -> None:
     if not outcomes:
         return
     columns = [Column("POD"), Column("NODE"), Column("SCORE", right=True), Column("")]
@@ -264,7 +276,10 @@ def _print_text(outcomes: list[Outcome], amounts: list[list[str]]) -> None:
     for outcome in outcomes:
         if outcome.last.node and (lines := devices_of(outcome.last)):
             _section(lines)
-    for lines in _reasons(outcomes):
+    for lack in lacks:
+        _section(_of_group(lack, outcomes))
+    told = {pod for lack in lacks for pod in lack.pods}
+    for lines in _reasons([outcome for outcome in outcomes if outcome.pod not in told]):
         _section(lines)
     _section([_summary(outcomes)])
 
@@ -287,6 +302,8 @@ def _remark(outcome: Outcome) -> str:
         return f"evicts {count_of(len(outcome.evicted), 'pod')}" if outcome.evicted else ""
     if last.gated:
         return last.message
+    if last.group is not None and not last.group.is_placed and last.pod in last.group.placed:
+        return "waits for its group"
     return "failed" if last.error and last.node_count else "does not fit"
 
 
@@ -294,6 +311,16 @@ def _evictions(outcome: Outcome) -> list[str]:
     victims = count_of(len(outcome.evicted), "pod")
     where = f"from {outcome.last.node} " if outcome.last.node else ""
     return [f"{outcome.pod} evicts {victims} {where}first:", *(f"  {v}" for v in outcome.evicted)]
+
+
+def _of_group(lack: Lack, outcomes: list[Outcome]) -> Iterator[str]:
+    """Why a group was not placed, and which devices its members lack."""
+    headline, *lines = lack.lines()
+    yield f"{headline}:"
+    yield from (f"  {line}" for line in lines)
+    own = [outcome.last for outcome in outcomes if outcome.pod in lack.outcome.unplaced]
+    unmet = [line for decision in own for line in unmet_lines(decision)]
+    yield from (f"  {line}" for line in dict.fromkeys(unmet))
 
 
 def _reasons(outcomes: list[Outcome]) -> Iterator[list[str]]:
