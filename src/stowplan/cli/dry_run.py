@@ -155,15 +155,13 @@ def dry_run(
     if output == "json":
         _print_json(decisions, lacks)
     elif output == "yaml":
-        data = {"decisions": [decision.to_dict() for decision in decisions]}
-        say_data({**data, **_groups_data(lacks)}, output)
+        say_data(_as_data(decisions, lacks), output)
     else:
         wide = outcomes if output == "wide" else []
         _print_text(outcomes, [_amounts(cluster, outcome.pod) for outcome in wide], lacks)
         if tie_break == "random" and seed is None and any(each.last.node for each in outcomes):
             say("Ties between nodes were broken by chance; `--seed N` repeats a run.")
-    all_placed = all(outcome.last.node for outcome in outcomes)
-    if exit_code and not all_placed:
+    if exit_code and not all(outcome.last.node for outcome in outcomes):
         click.get_current_context().exit(1)
 
 
@@ -216,8 +214,9 @@ def _all_running(count: int) -> str:
 # -- JSON -----------------------------------------------------------------------------------
 
 
-def _groups_data(lacks: list[Lack]) -> dict[str, Any]:
-    return {"groups": [lack.to_dict() for lack in lacks]} if lacks else {}
+def _as_data(decisions: Iterable[Decision], lacks: list[Lack]) -> dict[str, Any]:
+    groups = {"groups": [lack.to_dict() for lack in lacks]} if lacks else {}
+    return {"decisions": [decision.to_dict() for decision in decisions], **groups}
 
 
 def _print_json(decisions: Iterable[Decision], lacks: list[Lack]) -> None:
@@ -262,7 +261,8 @@ def _print_text(outcomes: list[Outcome], amounts: list[list[str]], lacks: list[L
     if not outcomes:
         return
     columns = [Column("POD"), Column("NODE"), Column("SCORE", right=True), Column("")]
-    rows = [_row(outcome) for outcome in outcomes]
+    waiting = {pod for lack in lacks for pod in lack.outcome.placed}
+    rows = [_row(outcome, outcome.pod in waiting) for outcome in outcomes]
     if amounts:
         wide = [Column("CPU", right=True), Column("MEMORY", right=True), Column("OTHERS")]
         columns[3:3] = wide
@@ -290,10 +290,11 @@ def _section(lines: Iterable[str]) -> None:
         say(line)
 
 
-def _row(outcome: Outcome) -> list[str]:
+def _row(outcome: Outcome, waits: bool) -> list[str]:
+    """`waits`: it had a place, but its group had not enough of them."""
     last = outcome.last
     score = "-" if last.score is None else str(last.score)
-    return [last.pod, last.node or "-", score, _remark(outcome)]
+    return [last.pod, last.node or "-", score, "waits for its group" if waits else _remark(outcome)]
 
 
 def _remark(outcome: Outcome) -> str:
@@ -302,8 +303,6 @@ def _remark(outcome: Outcome) -> str:
         return f"evicts {count_of(len(outcome.evicted), 'pod')}" if outcome.evicted else ""
     if last.gated:
         return last.message
-    if last.group is not None and not last.group.is_placed and last.pod in last.group.placed:
-        return "waits for its group"
     return "failed" if last.error and last.node_count else "does not fit"
 
 
