@@ -138,3 +138,31 @@ def test_names_of_a_group_are_text(tmp_path: Path) -> None:
         assert "\x1b" not in result.output
         assert "\u202e" not in result.output
         assert "evil" in result.output
+
+
+def test_a_large_gang_is_told_how_many_nodes_it_lacks(tmp_path: Path) -> None:
+    """Nine pods, two to a node: four more nodes, whichever member is asked about."""
+    group, job = yaml.safe_load_all(Path(GANG).read_text())
+    group["spec"]["schedulingPolicy"]["gang"]["minCount"] = 9
+    job["spec"] |= {"parallelism": 9, "completions": 9}
+    nodes = [node("node-1", cpu="8"), group, job]
+
+    overview = ask(tmp_path, "why", "-o", "json", nodes=nodes)
+    (told,) = json.loads(overview.stdout)["pending"]
+    assert told["message"] == "group default/training needs 9 of its 9 pods; 2 had a place"
+    assert (told["fix"]["title"], told["helps"]) == ("add 4 nodes like node-1", 9)
+    for pod in (told["pods"][0], told["pods"][-1]):
+        answer = json.loads(ask(tmp_path, "why", pod, "-o", "json", nodes=nodes).stdout)
+        assert [fix["title"] for fix in answer["fixes"]] == ["add 4 nodes like node-1"]
+        assert len(answer["group"]["placed"]) == 2
+
+
+@pytest.mark.parametrize("nodes", [[], [node("node-1", cpu="32")]], ids=["no node", "a node"])
+def test_a_gang_with_too_few_pods(tmp_path: Path, nodes: list[Any]) -> None:
+    group, job = yaml.safe_load_all(Path(GANG).read_text())
+    job["spec"] |= {"parallelism": 3, "completions": 3}
+
+    result = ask(tmp_path, "why", "job/training", nodes=[*nodes, group, job])
+
+    assert result.exit_code == 1
+    assert "group default/training needs 4, and has 3 pods" in result.stdout

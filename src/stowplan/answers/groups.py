@@ -50,13 +50,18 @@ class Lack:
             data["topology"] = domains
         return data
 
-    def lines(self) -> Iterator[str]:
-        """The first one is a headline."""
+    def headlines(self) -> Iterator[str]:
+        """How many of the group had a place, and where."""
         found = self.outcome
         yield _headline(found)
         if found.topology_key and found.placed:
             of = f"{len(found.placed)} of {len(self.pods)}"
             yield f"{found.topology_key}={found.domain} came closest: {of}"
+
+    def lines(self) -> Iterator[str]:
+        """The first one is a headline."""
+        found = self.outcome
+        yield from self.headlines()
         places = [f"{pod} had a place on {node}" for pod, node in found.placed.items()]
         yield from _some(places)
         alike: dict[str, list[str]] = {}
