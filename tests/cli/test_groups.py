@@ -79,17 +79,19 @@ def test_who_of_a_gang_had_a_place_and_who_had_none(tmp_path: Path) -> None:
 
 
 def test_the_domain_that_came_closest(tmp_path: Path) -> None:
-    """zone-b is the largest, but nobody may go there; zone-a has room for three of four."""
-    closed = in_zone("b-1", "32", "zone-b")
-    closed["spec"] = {"taints": [{"key": "closed", "effect": "NoSchedule"}]}
+    """zone-a has room for three of four.  zone-b is larger, and zone-d as large, but tainted."""
     nodes = [
         in_zone("a-1", "8", "zone-a"),
         in_zone("a-2", "4", "zone-a"),
-        closed,
+        in_zone("b-1", "32", "zone-b"),
         in_zone("c-1", "8", "zone-c"),
+        in_zone("d-1", "8", "zone-d"),
+        in_zone("d-2", "4", "zone-d"),
     ]
+    for closed in (nodes[2], nodes[4]):
+        closed["spec"] = {"taints": [{"key": "closed", "effect": "NoSchedule"}]}
     zone = str(EXAMPLES / "zone.yaml")
-    for seed in "123":
+    for seed in "1234":
         result = ask(tmp_path, "dry-run", "-f", zone, "--seed", seed, nodes=nodes)
         assert "TopologyAwareWorkloadScheduling, WorkloadAwarePreemption" in result.stderr
         assert "topology.kubernetes.io/zone=zone-a came closest: 3 of 4" in result.stdout
@@ -140,6 +142,7 @@ def test_names_of_a_group_are_text(tmp_path: Path) -> None:
         assert "evil" in result.output
 
 
+@pytest.mark.slow
 def test_a_large_gang_is_told_how_many_nodes_it_lacks(tmp_path: Path) -> None:
     """Nine pods, two to a node: four more nodes, whichever member is asked about."""
     group, job = yaml.safe_load_all(Path(GANG).read_text())
