@@ -145,3 +145,63 @@ def test_gates_are_checked() -> None:
     loaded = sp.Cluster()._engine.setup.config
     with pytest.raises(InputError, match="feature_gates"):
         sp.Cluster(loaded, feature_gates=GANGS)
+
+
+def test_the_face_shows_groups_and_decisions_name_theirs() -> None:
+    with sp.Cluster(seed=1, feature_gates=GANGS) as cluster:
+        cluster.add_nodes(1, cpu=8)
+        cluster.apply([*example("gang"), {"apiVersion": "v1", "kind": "Pod",
+                       "metadata": {"name": "alone"}, "spec": {"containers": [
+                           {"name": "c", "image": "c"}]}}])  # fmt: skip
+        cluster.run(5)
+        groups = cluster.groups()
+        assert groups.keys == ["default/training"]
+        assert groups.table.row("default/training") == {
+            "policy": "Gang",
+            "minCount": 4,
+            "members": 4,
+            "placed": 0,
+            "status": "Unschedulable",
+            "message": "pod group is unschedulable",
+        }
+        assert cluster.decision("default/alone").group is None
+        members = [pod.key for pod in cluster.pods(pending=True)]
+        group = cluster.decision(members[0]).group
+        assert group is not None
+        assert (group.group, group.needed, group.is_placed) == ("default/training", 4, False)
+        assert {*group.placed, *group.unplaced} == {*members}
+        assert [*group.placed.values()] == ["node-1", "node-1"]
+        assert {*group.unplaced.values()} == {"0/1 nodes are available: 1 Insufficient cpu."}
+
+        cluster.add_nodes(1, cpu=8, prefix="more")
+        cluster.run(0.5)
+        group = cluster.decision(members[0]).group
+        assert group is not None
+        assert (group.is_placed, len(group.placed), group.scheduled_count) == (True, 4, 0)
+        assert cluster.groups().table.row("default/training")["placed"] == 4
+
+
+def test_a_member_outside_the_queue_names_its_group() -> None:
+    group, job = example("gang")
+    job["spec"] |= {"parallelism": 3, "completions": 3}
+    with sp.Cluster(seed=1, feature_gates=GANGS) as cluster:
+        cluster.add_nodes(2, cpu=8)
+        cluster.apply([group, job])
+        cluster.run(5)
+        told = cluster.decision(cluster.pods()[0].key)
+        assert told.gated
+        assert told.group is not None
+        assert (told.group.needed, told.group.member_count) == (4, 3)
+
+
+def test_what_was_not_worth_a_trial_leaves_no_trace() -> None:
+    """Looking for the domain that came closest changes nothing of the cluster."""
+    with sp.Cluster(seed=1, feature_gates=ALL) as cluster:
+        cluster.add_nodes(3, cpu=8, zones=["a", "b", "c"])
+        cluster.apply(example("zone"))
+        cluster.run(5)
+        before = cluster.free()
+        first = cluster.why("default/serving-0")
+        assert "zone=" in str(first)
+        assert str(cluster.why("default/serving-0")) == str(first)
+        assert cluster.free() == before

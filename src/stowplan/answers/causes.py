@@ -10,7 +10,7 @@ from stowplan.answers.generators.pod_affinity import REQUIRED, compiled, term_te
 from stowplan.answers.generators.taints import taint_text
 from stowplan.answers.generators.volumes import ties
 from stowplan.answers.situation import SCHEDULER, Situation
-from stowplan.answers.words import shown, some_of
+from stowplan.answers.words import count_of, shown, some_of
 
 Data = dict[str, Any]
 
@@ -65,7 +65,16 @@ def _of_the_pod(s: Situation, family: str) -> Cause:
         name = s.pod.spec.scheduler_name
         known = ", ".join(s.cluster.profiles)
         return Cause(family, f"no profile is for scheduler {name!r}", [], f"there are: {known}")
-    return Cause(family, s.cluster.decision(s.key).message, [])
+    return Cause(family, s.cluster.decision(s.key).message, [], _of_gang(s))
+
+
+def _of_gang(s: Situation) -> str:
+    """How many pods a gang lacks before anybody looks for nodes."""
+    group = s.group
+    if group is None or group.member_count >= group.needed:
+        return ""
+    there = count_of(group.member_count, "pod")
+    return f"group {group.group} needs {group.needed}, and has {there}"
 
 
 def _split(s: Situation, plugin: str, row: int) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from stowplan.answers.groups import lack_of
 from stowplan.answers.proving import Fix
 from stowplan.answers.text import WIDTH, wrapped
 from stowplan.answers.words import count_of, some_of
@@ -79,16 +80,32 @@ class Overview:
 def grouped(world: Cluster) -> list[Group]:
     """`world` has been run."""
     found: dict[str, list[str]] = {}
+    gangs: dict[str, str] = {}
     for pod in world.pods(pending=True):
         if pod.metadata.deletion_timestamp is not None:
             continue
         if pod.spec.scheduler_name not in world.profiles:
             message = f"no profile is for scheduler {pod.spec.scheduler_name!r}"
         else:
-            message = world.decision(pod.key).message
+            message = _message(world, pod.key, gangs)
         found.setdefault(message, []).append(pod.key)
     groups = [Group(message, pods) for message, pods in found.items()]
     return sorted(groups, key=lambda group: (-len(group.pods), group.message))
+
+
+def _message(world: Cluster, key: str, gangs: dict[str, str]) -> str:
+    """What is said of a pod; of all members of a group that was not placed, what the group lacks.
+
+    `gangs` has that for the groups that were met before.
+    """
+    decision = world.decision(key)
+    if decision.group is None:
+        return decision.message
+    name = decision.group.group
+    if name not in gangs:
+        lack = lack_of(world, decision)
+        gangs[name] = "" if lack is None else "; ".join(lack.headlines())
+    return gangs[name] or decision.message
 
 
 def placed_by(world: Cluster, pods: list[str], fix: Fix) -> int:

@@ -50,7 +50,7 @@ def _singles(s: Situation, groups: Groups) -> Iterator[Candidate]:
         yield from another_node(s)
         yield from priorities(s)
     if not s.names:
-        for family in s.whole:
+        for family in s.whole & BY_FAMILY.keys():
             yield from BY_FAMILY[family](s, [])
 
 
@@ -94,6 +94,8 @@ def _proven(s: Situation, prover: Prover, candidates: Iterable[Candidate], limit
 
 def _is_part(known: Fix, fix: Fix) -> bool:
     """Whether a known fix does a part of what this one does, which was enough."""
+    if not (known.changes or fix.changes or known.delete or fix.delete):
+        return bool(known.create) and all(each in fix.create for each in known.create)
     if not _operations(known) or (known.create, known.delete) != (fix.create, fix.delete):
         return False
     return _operations(known) < _operations(fix)

@@ -11,6 +11,7 @@ from copy import deepcopy
 from functools import cached_property
 from typing import Any, cast
 
+from stowplan.core.group_outcome import GroupOutcome
 from stowplan.errors import InputError
 from stowplan.objects.node import Node
 from stowplan.objects.pod import ENDED_PHASES, Pod
@@ -73,6 +74,15 @@ class Situation:
     @cached_property
     def requests(self) -> dict[str, int]:
         return pod_requests(self.pod, use_status=False)
+
+    @cached_property
+    def group(self) -> GroupOutcome | None:
+        """What came of the group that the pod was decided on with."""
+        try:
+            return self.cluster.decision(self.key).group
+        except InputError:
+            # Nobody decides on it.
+            return None
 
     @cached_property
     def running(self) -> list[Pod]:

@@ -26,6 +26,11 @@ NO_CLAIMS = "no new claims to deallocate, "
 def lines_of(why: Why, width: int = WIDTH) -> Iterator[str]:
     yield from wrapped(_headline(why), width)
     yield from (line for text in _standing(why) for line in wrapped(text, width, "  "))
+    if why.group is not None:
+        headline, *lines = why.group.lines()
+        yield ""
+        yield from wrapped(f"Its {headline}:", width)
+        yield from (part for line in lines for part in wrapped(line, width, "  "))
     if why.causes:
         yield ""
         yield from wrapped("Why not, near misses first:", width)
@@ -62,6 +67,8 @@ def _headline(why: Why) -> str:
         return f"{why.pod} has a node: {why.node}"
     if why.place is not None and why.place.place == "permit":
         return f"{why.pod} has a node in view and waits at Permit"
+    if why.group is not None:
+        return f"{why.pod} has no node: its group was not placed"
     return f"{why.pod} has no node: 0/{why.node_count} nodes are available"
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from stowplan.answers.causes import Cause, causes_of
+from stowplan.answers.groups import Lack, lack_of
 from stowplan.answers.overview import GROUPS_MAX, Overview, grouped, placed_by
 from stowplan.answers.placed import Placed, placed
 from stowplan.answers.proving import Fix, Prover
@@ -42,15 +43,19 @@ class Why:
     node_count: int = 0
     evicted: list[str] = field(default_factory=list)
     """Whom the pod evicts to get its node."""
+    group: Lack | None = None
+    """What the pod's group lacks, if it was not placed."""
 
     def __bool__(self) -> bool:
         return bool(self.node)
 
     def to_dict(self) -> dict[str, Any]:
         """What `stowplan why -o json` prints."""
+        group = {} if self.group is None else {"group": self.group.to_dict()}
         return {
             "pod": self.pod,
             "node": self.node,
+            **group,
             "causes": [cause.to_dict() for cause in self.causes],
             "fixes": [fix.to_dict() for fix in self.fixes],
         }
@@ -88,6 +93,7 @@ def _of_pod(cluster: Cluster, world: Cluster, key: str, fixes: int) -> Why:
         decision = world.decision(key)
         answer.message, answer.history = decision.full_message, decision.history
         answer.evicted = [v for each in answer.history for v in each.victims]
+        answer.group = lack_of(world, decision)
     except InputError:
         # Nobody decides on it, or it came with its node.
         pass

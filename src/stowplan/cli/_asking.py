@@ -6,7 +6,7 @@ Manifests, dumps and standard input, or a copy of a live cluster; the same words
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -15,11 +15,21 @@ from stowplan.cli._output import note, say_json, working
 from stowplan.errors import InputError
 
 if TYPE_CHECKING:
+    from stowplan.objects.manifests import Manifest
     from stowplan.world.cluster import Cluster
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 OUTPUTS = ("text", "json", "yaml")
+
+
+gates_option = click.option(
+    "--feature-gates",
+    multiple=True,
+    metavar="NAME=BOOL,...",
+    help="Feature gates of the scheduler, e.g. GenericWorkload=true; may be repeated.  Without it, "
+    "files with PodGroups are read with the gates that these need.",
+)
 
 
 def source_options(command: Command, *, two_configs: str = "") -> Command:
@@ -58,6 +68,7 @@ def source_options(command: Command, *, two_configs: str = "") -> Command:
                 metavar="PATH",
                 help="A file with your own plugins, or a folder of them; may be repeated.",
             ),
+            gates_option,
             click.option(
                 "--seed",
                 type=int,
@@ -86,30 +97,54 @@ def read_cluster(
     config: str | None,
     plugin_paths: tuple[str, ...],
     seed: int,
+    feature_gates: tuple[str, ...] = (),
     *,
     detail: bool = True,
+    new_files: Sequence[str] = (),
 ) -> Cluster:
-    """The cluster that is asked about; what makes answers less than they seem is noted."""
+    """The cluster that is asked about; what makes answers less than they seem is noted.
+
+    `new_files` will be applied to it: groups in them count as those of the cluster.
+    """
     from stowplan.runtime.plugins_path import load_registry
     from stowplan.world.cluster import Cluster
-    from stowplan.world.reading import read_files
-    from stowplan.world.setup import make_setup
+    from stowplan.world.reading import STDIN, read_files
+    from stowplan.world.setup import Options, make_setup
 
     live = kubeconfig is not None or context is not None
     if live and filenames:
         raise InputError("files and a live cluster", hint="give `-f` or `--kubeconfig`, not both")
     registry = load_registry(plugin_paths)
     with working("reading…"):
-        setup = make_setup(config, {"seed": seed, "detail": detail}, registry=registry)
+        manifests = [] if live else read_files(filenames)
+        files = [name for name in new_files if name != STDIN]
+        new = read_files(files) if files else []
+        gates = gates_for([*manifests, *new], feature_gates)
+        options: Options = {"seed": seed, "detail": detail, "feature_gates": gates}
+        setup = make_setup(config, options, registry=registry)
         if live:
             cluster = Cluster.of_live(setup, kubeconfig or "", context)
         else:
-            cluster = Cluster.of_manifests(setup, read_files(filenames))
+            cluster = Cluster.of_manifests(setup, manifests)
     # It stays till the end: nobody need look for garbage in it.
     gc.freeze()
     for remark in cluster.remarks():
         note(remark.text, hint=remark.hint)
     return cluster
+
+
+def gates_for(manifests: Sequence[Manifest], flags: tuple[str, ...]) -> Mapping[str, bool]:
+    """What `--feature-gates` says; nothing said, what the groups in the input need, with a note."""
+    from stowplan.config import parse_feature_gates
+    from stowplan.world.implied_gates import implied_gates, remark_on_gates
+
+    if flags:
+        return parse_feature_gates(flags).changed
+    gates = implied_gates(manifests)
+    if gates:
+        remark = remark_on_gates(gates)
+        note(remark.text, hint=remark.hint)
+    return gates
 
 
 def split_files(names: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:

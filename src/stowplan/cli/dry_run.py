@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from stowplan.cli._asking import say_data
+from stowplan.cli._asking import gates_for, gates_option, say_data
 from stowplan.cli._device_lines import devices_of, unmet_lines
 from stowplan.cli._lazy import is_verbose
 from stowplan.cli._output import (
@@ -30,6 +30,7 @@ from stowplan.cli._output import (
 from stowplan.errors import InputError
 
 if TYPE_CHECKING:
+    from stowplan.answers.groups import Lack
     from stowplan.core.algorithm import TieBreak
     from stowplan.world.cluster import Cluster
     from stowplan.world.decision import Decision
@@ -72,6 +73,7 @@ deviceclass,resourceslice,resourceclaim,resourceclaimtemplate > cluster.json
     metavar="PATH",
     help="A file with your own plugins, or a folder of them; may be repeated.",
 )
+@gates_option
 @click.option(
     "--tie-break",
     type=click.Choice(["random", "name"]),
@@ -98,6 +100,7 @@ def dry_run(
     context: str | None,
     config: str | None,
     plugin_paths: tuple[str, ...],
+    feature_gates: tuple[str, ...],
     tie_break: TieBreak,
     seed: int | None,
     output: str,
@@ -114,6 +117,7 @@ def dry_run(
     Exit status: 0 when every pod was decided on, whether it fits or not (see `--exit-code`);
     2 when the input is wrong, and then nothing is decided.
     """
+    from stowplan.answers.groups import lacks_of
     from stowplan.runtime.plugins_path import load_registry
     from stowplan.world.dry_run import last_words, prepare
     from stowplan.world.reading import read_files
@@ -132,6 +136,7 @@ def dry_run(
             seed=seed,
             detail=output in ("json", "yaml"),
             registry=load_registry(plugin_paths),
+            feature_gates=gates_for(manifests, feature_gates),
             live=live,
         )
     for remark in remarks_on_input(manifests):
@@ -146,17 +151,17 @@ def dry_run(
     chosen = _chosen([pod.key for pod in pods], only)
     outcomes = [Outcome([*last_words(cluster, key)]) for key in chosen]
     decisions = (decision for outcome in outcomes for decision in outcome.decisions)
+    lacks = lacks_of(cluster, [outcome.last for outcome in outcomes])
     if output == "json":
-        _print_json(decisions)
+        _print_json(decisions, lacks)
     elif output == "yaml":
-        say_data({"decisions": [decision.to_dict() for decision in decisions]}, output)
+        say_data(_as_data(decisions, lacks), output)
     else:
         wide = outcomes if output == "wide" else []
-        _print_text(outcomes, [_amounts(cluster, outcome.pod) for outcome in wide])
+        _print_text(outcomes, [_amounts(cluster, outcome.pod) for outcome in wide], lacks)
         if tie_break == "random" and seed is None and any(each.last.node for each in outcomes):
             say("Ties between nodes were broken by chance; `--seed N` repeats a run.")
-    all_placed = all(outcome.last.node for outcome in outcomes)
-    if exit_code and not all_placed:
+    if exit_code and not all(outcome.last.node for outcome in outcomes):
         click.get_current_context().exit(1)
 
 
@@ -209,15 +214,24 @@ def _all_running(count: int) -> str:
 # -- JSON -----------------------------------------------------------------------------------
 
 
-def _print_json(decisions: Iterable[Decision]) -> None:
-    """One decision a line."""
+def _as_data(decisions: Iterable[Decision], lacks: list[Lack]) -> dict[str, Any]:
+    groups = {"groups": [lack.to_dict() for lack in lacks]} if lacks else {}
+    return {"decisions": [decision.to_dict() for decision in decisions], **groups}
+
+
+def _print_json(decisions: Iterable[Decision], lacks: list[Lack]) -> None:
+    """One decision a line, and then one group that was not placed."""
     import msgspec
 
     before = '{"decisions": [\n'
     for decision in decisions:
         say_json(before + msgspec.json.encode(decision.to_dict()).decode(), nl=False)
         before = ",\n"
-    say_json('{"decisions": []}' if before.startswith("{") else "\n]}")
+    if before.startswith("{"):
+        say_json('{"decisions": []}')
+        return
+    groups = ",\n".join(msgspec.json.encode(lack.to_dict()).decode() for lack in lacks)
+    say_json(f'\n], "groups": [\n{groups}\n]}}' if lacks else "\n]}")
 
 
 # -- text -----------------------------------------------------------------------------------
@@ -243,11 +257,12 @@ class Outcome:
         return [victim for decision in self.decisions for victim in decision.victims]
 
 
-def _print_text(outcomes: list[Outcome], amounts: list[list[str]]) -> None:
+def _print_text(outcomes: list[Outcome], amounts: list[list[str]], lacks: list[Lack]) -> None:
     if not outcomes:
         return
     columns = [Column("POD"), Column("NODE"), Column("SCORE", right=True), Column("")]
-    rows = [_row(outcome) for outcome in outcomes]
+    waiting = {pod for lack in lacks for pod in lack.outcome.placed}
+    rows = [_row(outcome, outcome.pod in waiting) for outcome in outcomes]
     if amounts:
         wide = [Column("CPU", right=True), Column("MEMORY", right=True), Column("OTHERS")]
         columns[3:3] = wide
@@ -261,7 +276,10 @@ def _print_text(outcomes: list[Outcome], amounts: list[list[str]]) -> None:
     for outcome in outcomes:
         if outcome.last.node and (lines := devices_of(outcome.last)):
             _section(lines)
-    for lines in _reasons(outcomes):
+    for lack in lacks:
+        _section(_of_group(lack, outcomes))
+    told = {pod for lack in lacks for pod in lack.pods}
+    for lines in _reasons([outcome for outcome in outcomes if outcome.pod not in told]):
         _section(lines)
     _section([_summary(outcomes)])
 
@@ -272,10 +290,11 @@ def _section(lines: Iterable[str]) -> None:
         say(line)
 
 
-def _row(outcome: Outcome) -> list[str]:
+def _row(outcome: Outcome, waits: bool) -> list[str]:
+    """`waits`: it had a place, but its group had not enough of them."""
     last = outcome.last
     score = "-" if last.score is None else str(last.score)
-    return [last.pod, last.node or "-", score, _remark(outcome)]
+    return [last.pod, last.node or "-", score, "waits for its group" if waits else _remark(outcome)]
 
 
 def _remark(outcome: Outcome) -> str:
@@ -291,6 +310,16 @@ def _evictions(outcome: Outcome) -> list[str]:
     victims = count_of(len(outcome.evicted), "pod")
     where = f"from {outcome.last.node} " if outcome.last.node else ""
     return [f"{outcome.pod} evicts {victims} {where}first:", *(f"  {v}" for v in outcome.evicted)]
+
+
+def _of_group(lack: Lack, outcomes: list[Outcome]) -> Iterator[str]:
+    """Why a group was not placed, and which devices its members lack."""
+    headline, *lines = lack.lines()
+    yield f"{headline}:"
+    yield from (f"  {line}" for line in lines)
+    own = [outcome.last for outcome in outcomes if outcome.pod in lack.outcome.unplaced]
+    unmet = [line for decision in own for line in unmet_lines(decision)]
+    yield from (f"  {line}" for line in dict.fromkeys(unmet))
 
 
 def _reasons(outcomes: list[Outcome]) -> Iterator[list[str]]:

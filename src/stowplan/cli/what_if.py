@@ -89,7 +89,7 @@ def what_if(
     applied = [*given, *apply_files]
     is_other = bool(applied or node_file or new_config or any(changes.values()))
     before, after = _configs(configs, new_config, is_other)
-    cluster = read_cluster(source, config=before, **rest, detail=False)
+    cluster = read_cluster(source, config=before, **rest, detail=False, new_files=applied)
     with working("asking…"):
         answer = cluster.what_if(
             **changes, node_file=node_file, apply=applied or None, config=after

@@ -12,6 +12,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from stowplan.core.explanation import Explanation
+from stowplan.core.group_outcome import GroupOutcome
 
 
 class Decision(Struct, gc=False):
@@ -37,6 +38,8 @@ class Decision(Struct, gc=False):
     """A plugin, an extender or the scheduler itself failed."""
     gated: bool = False
     """Kept out of the queue (by `unschedulable_plugins`), so no node was looked at."""
+    group: GroupOutcome | None = None
+    """Of a member that was decided on with the others of its group."""
     details: dict[str, Callable[[], Any]] | None = None
     """What plugins want shown: the field's name in JSON -> what makes its value."""
     explanation: Explanation | None = None
@@ -67,6 +70,7 @@ class Decision(Struct, gc=False):
             "nominatedNode": self.nominated_node,
             "victims": list(self.victims),
             "postFilterMessage": self.post_filter_message,
+            "group": None if self.group is None else self.group.to_dict(),
         }
         for name, make in (self.details or {}).items():
             optional[name] = make()

@@ -17,6 +17,7 @@ from stowplan.core.attempts import Failed, GroupEnded
 from stowplan.core.binding import pre_flight
 from stowplan.core.decision import Decision
 from stowplan.core.failure import Failure
+from stowplan.core.group_outcome import GroupOutcome
 from stowplan.core.group_preemption import GroupPreemption
 from stowplan.core.group_status import GroupConditions
 from stowplan.core.placements import GroupAlgorithm
@@ -38,6 +39,7 @@ from stowplan.framework.runtime import Framework
 from stowplan.framework.status import Code, Status
 from stowplan.objects.base import KubeObject
 from stowplan.objects.pod_groups import (
+    GANG_SCHEDULING,
     GROUP_VERSIONS,
     TOPOLOGY_AWARE,
     WORKLOAD_AWARE_PREEMPTION,
@@ -92,31 +94,45 @@ class GroupCycles:
         self, framework: Framework, entry: QueuedGroup, members: Sequence[QueuedPod]
     ) -> Generator[Any, Any, GroupAttempt]:
         machine = self._machine
-        cache, features = machine.cache, machine.config.features
+        algorithm = GroupAlgorithm.of(machine.algorithm)
+        scheduler, cycle = self._scheduler(framework, algorithm, entry.group, members)
+        result = yield from scheduler.search()
+        wants_room = result.status is not None and result.status.is_rejected
+        if wants_room and WORKLOAD_AWARE_PREEMPTION in machine.config.features:
+            yield from GroupPreemption(framework, machine.cache, scheduler, cycle).make_room(result)
+        machine.algorithm.start_index = algorithm.start_index
+        return result
+
+    def try_domain(
+        self, framework: Framework, key: str, members: Sequence[QueuedPod], value: str
+    ) -> Generator[Any, Any, GroupOutcome]:
+        """What would come of the group in one domain; nothing remains of it."""
+        algorithm = GroupAlgorithm.of(self._machine.algorithm)
+        scheduler, _ = self._scheduler(framework, algorithm, key, members)
+        return self._outcome(key, (yield from scheduler.search_within(value)))
+
+    def _scheduler(
+        self,
+        framework: Framework,
+        algorithm: GroupAlgorithm,
+        key: str,
+        members: Sequence[QueuedPod],
+    ) -> tuple[GroupScheduler, GroupCycle]:
+        machine, cache = self._machine, self._machine.cache
         assert isinstance(cache, GroupedCache)
         machine.table.refresh(cache)
         cycle = GroupCycle(
-            entry.group,
-            machine.objects.get(PodGroup, entry.group),
+            key,
+            machine.objects.get(PodGroup, key),
             tuple(queued.info for queued in members),
-            cache.groups.of(entry.group),
+            cache.groups.of(key),
             machine.table,
         )
-        algorithm = GroupAlgorithm.of(machine.algorithm)
-        scheduler = GroupScheduler(
-            framework,
-            cache,
-            algorithm,
+        by_placement = TOPOLOGY_AWARE in machine.config.features
+        return (
+            GroupScheduler(framework, cache, algorithm, cycle, members, by_placement=by_placement),
             cycle,
-            members,
-            by_placement=TOPOLOGY_AWARE in features,
         )
-        result = yield from scheduler.search()
-        wants_room = result.status is not None and result.status.is_rejected
-        if wants_room and WORKLOAD_AWARE_PREEMPTION in features:
-            yield from GroupPreemption(framework, cache, scheduler, cycle).make_room(result)
-        machine.algorithm.start_index = algorithm.start_index
-        return result
 
     # -- after it ---------------------------------------------------------------------------
 
@@ -134,15 +150,18 @@ class GroupCycles:
         failures: list[tuple[QueuedPod, Failure]] = []
         preemptions: list[Preemption] = []
         shown = {member.queued.info.uid: member for member in result.members}
+        outcome = self._outcome(entry.group, result)
         together: Together | None = None
         if result.status is None:
             together = self._bind_together(framework, entry.group, result.members)
         for queued in members:
             member = shown.get(queued.info.uid)
             if member is not None and result.status is None and member.attempt.assumed is not None:
+                member.attempt.decision.group = outcome
                 self._bind(framework, member, times)
                 continue
             failure = _failure(queued, member, result)
+            failure.decision.group = outcome
             failures.append((queued, failure))
             self._note(queued, failure, 0.0 if member is None else member.seconds)
             if member is not None and member.refused is not None and result.is_preempting:
@@ -166,6 +185,29 @@ class GroupCycles:
             machine.failure.preempt(preemption)
         self.conditions.write(entry.group, result)
         self._count(framework, entry, result, times)
+
+    def _outcome(self, key: str, result: GroupAttempt) -> GroupOutcome:
+        """What members are told of the group, before any of them is bound."""
+        machine = self._machine
+        assert isinstance(machine.cache, GroupedCache)
+        group, state = machine.objects.get(PodGroup, key), machine.cache.groups.of(key)
+        is_gang = GANG_SCHEDULING in machine.config.features
+        placed, unplaced = _places(result.members)
+        topology_key = ""
+        if group is not None and TOPOLOGY_AWARE in machine.config.features:
+            topology_key = group.spec.topology_key
+        return GroupOutcome(
+            key,
+            group.spec.min_count if group is not None and is_gang else 0,
+            state.count,
+            state.scheduled_count - sum(m.queued.info.uid in state.assumed for m in result.members),
+            result.status is None,
+            placed,
+            unplaced,
+            topology_key,
+            result.placement.name if result.placement is not None else "",
+            result.domains,
+        )
 
     def _hold_places(self, members: Sequence[QueuedPod], result: GroupAttempt) -> None:
         """Keep those who replace the victims from taking their places while the group backs off.
@@ -302,6 +344,19 @@ def _has_to_wait(attempt: Attempt) -> bool:
         except PluginFailed as failure:
             attempt.pre_flight = failure
     return bool(attempt.waits or attempt.pre_flight)
+
+
+def _places(members: Sequence[Member]) -> tuple[dict[str, str], dict[str, str]]:
+    """Who had a place where, and who had none, and why."""
+    placed, unplaced = {}, {}
+    for member in members:
+        pod, assumed = member.queued.info.key, member.attempt.assumed
+        if assumed is not None and member.refused is None:
+            placed[pod] = assumed.node_name
+        else:
+            decision = (member.refused or member.attempt).decision
+            unplaced[pod] = decision.message or decision.error
+    return placed, unplaced
 
 
 def _failure(queued: QueuedPod, member: Member | None, result: GroupAttempt) -> Failure:

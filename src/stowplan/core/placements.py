@@ -103,6 +103,8 @@ class PlacementChoice:
             handle.random.shuffle(placements)
         self.too_small: set[str] = set()
         """The filters that leave too few members a place, in placements that are not tried."""
+        self.bounds: dict[str, int] = {}
+        """How many members each placement takes, at most."""
         self.to_try = self._worth_trying(placements)
         if self._is_bounded and len(self.to_try) > 1:
             # Stable: among equals any order is as good.
@@ -147,8 +149,10 @@ class PlacementChoice:
         needed = min_count - cycle.state.scheduled_count
         worth = []
         for placement in placements:
-            small = [each for each in filters if each.most_members(cycle, placement) < needed]
-            self.too_small.update(map(_name, small))
+            most = {_name(each): each.most_members(cycle, placement) for each in filters}
+            small = [name for name, count in most.items() if count < needed]
+            self.too_small.update(small)
+            self.bounds[placement.name] = min([len(cycle.members), *most.values()])
             if not small:
                 worth.append(placement)
         return worth or placements[:1]

@@ -16,6 +16,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from stowplan.core.decision import Decision
+from stowplan.core.group_outcome import Domain, most_promising
 from stowplan.core.placements import GroupAlgorithm, PlacementChoice
 from stowplan.core.reserving import unreserve
 from stowplan.core.schedule_one import Attempt, assume_and_reserve, schedule_one
@@ -62,6 +63,8 @@ class GroupAttempt(Struct):
     """Of the group itself, and of members in placements that are not shown."""
     problems: list[Exception] = field(default_factory=list)
     placement: Placement | None = None
+    domains: tuple[Domain, ...] = ()
+    """Where it was tried in vain, and where that was not worth a trial."""
     victims: list[PodInfo] = field(default_factory=list)
     """Whom the group as a whole evicts."""
     places: dict[str, str] = field(default_factory=dict)
@@ -78,6 +81,11 @@ class GroupAttempt(Struct):
     @property
     def placed_count(self) -> int:
         return sum(member.attempt.assumed is not None for member in self.members)
+
+    @property
+    def free_count(self) -> int:
+        """As `placed_count`, without those for whom somebody would have to go."""
+        return self.placed_count - sum(member.refused is not None for member in self.members)
 
 
 def rejected(*reasons: str) -> Status:
@@ -114,6 +122,21 @@ class GroupScheduler:
             return (yield from self._search_placements())
         except PluginFailed as failure:
             return GroupAttempt(status=failure.status, problems=[failure])
+        finally:
+            self._algorithm.narrow(self._cycle.nodes, None)
+
+    def search_within(self, value: str) -> Generator[Any, Any, GroupAttempt]:
+        """How the members would fare in the placement of that name; nothing is kept."""
+        self._algorithm.post_filters = False
+        try:
+            placements = self._placements()
+            known = () if isinstance(placements, Status) else placements
+            placement = next((each for each in known if each.name == value), None)
+            if placement is None:
+                return GroupAttempt(status=rejected(NO_PLACEMENT))
+            attempt = yield from self._try(placement)
+            self.undo(attempt)
+            return attempt
         finally:
             self._algorithm.narrow(self._cycle.nodes, None)
 
@@ -189,11 +212,13 @@ class GroupScheduler:
         first: GroupAttempt | None = None
         possible: list[GroupAttempt] = []
         rejectors = {*chosen.too_small}
+        counts: dict[str, int] = {}
         for placement in chosen.to_try:
             attempt = yield from self._try(placement)
             is_best = attempt.is_possible and chosen.is_best(attempt.placed_count)
             if is_best and not possible and attempt.status is None:
                 return attempt
+            counts[placement.name] = attempt.free_count
             self.undo(attempt)
             if attempt.is_error:
                 return attempt
@@ -212,6 +237,7 @@ class GroupScheduler:
         told = f"0/{len(placements)} placements are available, first placement status: "
         first.status = rejected(told + first.status.message)
         first.rejectors = rejectors
+        first.domains = most_promising(chosen.bounds, counts)
         return first
 
     def _placements(self) -> list[Placement] | Status:

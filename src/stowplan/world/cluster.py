@@ -16,6 +16,7 @@ from typing import Any, Self, Unpack, cast
 
 from stowplan.apiserver.store import view
 from stowplan.cluster.port import ListOptions
+from stowplan.config import SchedulerConfig
 from stowplan.core.decision import Decision as CoreDecision
 from stowplan.embedded import EmbeddedCluster, Scheduling
 from stowplan.errors import ApiError, InputError
@@ -26,6 +27,7 @@ from stowplan.objects.kinds import EVENT, NODE, POD, Kind
 from stowplan.objects.manifests import Manifest
 from stowplan.objects.node import Node
 from stowplan.objects.pod import Pod
+from stowplan.objects.pod_groups import PodGroup
 from stowplan.world import listing, nodes
 from stowplan.world.applying import apply_all, kind_named
 from stowplan.world.decision import Decision
@@ -34,6 +36,7 @@ from stowplan.world.draining import evict_all, moved_by_drain
 from stowplan.world.dump import engine_of, filled
 from stowplan.world.engine import Engine
 from stowplan.world.garbage import garbage_stays
+from stowplan.world.groups import group_cells, outcome_of_gated
 from stowplan.world.lanes import Waiting, lane_counts, lanes_of, wakes_of
 from stowplan.world.listing import Listing
 from stowplan.world.live import read_cluster
@@ -241,7 +244,10 @@ class Cluster:
     def reconfigure(self, config: Config) -> None:
         """Decide with another configuration from here on; extenders are not called."""
         setup = self._engine.setup
-        new = make_setup(config, {"seed": setup.seed}, registry=setup.registry)
+        options: Options = {"seed": setup.seed}
+        if not isinstance(config, SchedulerConfig):
+            options["feature_gates"] = dict.fromkeys(sorted(setup.config.features), True)
+        new = make_setup(config, options, registry=setup.registry)
         self._engine.driver.machine.reconfigure(new.config)
         for pod in self.queue():
             self.retry(pod.key)
@@ -329,6 +335,12 @@ class Cluster:
                 used[pod.spec.node_name] = used.get(pod.spec.node_name, 0) + 1
         found = cast(list[Node], self._select(NODE))
         return Listing(found, listing.node_cells(used))
+
+    def groups(self) -> Listing[PodGroup]:
+        """The groups of pods that are scheduled together: how many members each has, how many of
+        them have a node, and what its condition says.  None without the gate GenericWorkload."""
+        found = cast(list[PodGroup], self._select(kind_named("PodGroup")))
+        return Listing(found, group_cells(cast(list[Pod], self._select(POD))))
 
     def events(self, key: str = "") -> Listing[Event]:
         """What the scheduler and the controllers reported, oldest first; of one object, by key."""
@@ -448,7 +460,9 @@ class Cluster:
             return Decision.of(entries[-1], engine.history, self)
         queued = engine.driver.machine.queue.get(key)
         if queued is not None and queued.gating_status is not None:
-            return _gated(key, queued.gating_status.message, queued.gating_plugin)
+            told = _gated(key, queued.gating_status.message, queued.gating_plugin)
+            told.group = outcome_of_gated(engine.driver.machine, queued.info)
+            return Decision(told)
         self._find(POD, key)
         raise InputError(
             f"there is no decision on {key!r}",
@@ -555,8 +569,8 @@ def _is_pending(pod: Pod) -> bool:
     return not pod.spec.node_name and pod.status.phase not in _ENDED
 
 
-def _gated(key: str, message: str, plugin: str) -> Decision:
-    return Decision(CoreDecision(key, message=message, unschedulable_plugins=(plugin,), gated=True))
+def _gated(key: str, message: str, plugin: str) -> CoreDecision:
+    return CoreDecision(key, message=message, unschedulable_plugins=(plugin,), gated=True)
 
 
 __all__ = ["Cluster"]

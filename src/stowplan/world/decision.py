@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from stowplan.core.decision import Decision as CoreDecision
 from stowplan.core.explanation import Explanation
+from stowplan.core.group_outcome import GroupOutcome
 from stowplan.errors import InputError
 from stowplan.world.history import Entry, History
 from stowplan.world.table import Table, text_column
@@ -108,6 +109,13 @@ class Decision:
     def gated(self) -> bool:
         """Held back before the queue, so no node was looked at."""
         return self._brief.gated
+
+    @property
+    def group(self) -> GroupOutcome | None:
+        """The group that the pod was decided on with: its name (`group`), how many members it
+        needs (`needed`), who of them had a place (`placed`) and who had none (`unplaced`), whether
+        that was enough (`is_placed`).  None for a pod of its own."""
+        return self._brief.group
 
     @property
     def claims(self) -> dict[str, Any]:

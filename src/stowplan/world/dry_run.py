@@ -18,6 +18,7 @@ from stowplan.objects.manifests import Manifest
 from stowplan.plugins import IN_TREE
 from stowplan.world.cluster import Cluster
 from stowplan.world.decision import Decision
+from stowplan.world.implied_gates import implied_gates
 from stowplan.world.reading import read_objects
 from stowplan.world.setup import Options, make_setup
 
@@ -32,6 +33,7 @@ def dry_run(
     seed: int | None = None,
     *,
     detail: bool = True,
+    feature_gates: Mapping[str, bool] | None = None,
 ) -> list[Decision]:
     """Decide all pending pods of a cluster, in queue order, and say why.
 
@@ -45,10 +47,20 @@ def dry_run(
     one that comes first by name.  Without `detail` a decision does not hold every node's scores
     and reasons, which saves time and memory on large clusters.
 
+    `feature_gates` are those of kube-scheduler; without any, an input with PodGroups is decided
+    with the gates that these need.
+
     Whatever cannot be read raises `stowplan.errors.InputError` or `ConfigError`.
     """
     manifests = read_objects(objects, paths=False)
-    with prepare(manifests, config, tie_break=tie_break, seed=seed, detail=detail) as cluster:
+    with prepare(
+        manifests,
+        config,
+        tie_break=tie_break,
+        seed=seed,
+        detail=detail,
+        feature_gates=implied_gates(manifests) if feature_gates is None else feature_gates,
+    ) as cluster:
         pods = cluster.queue()
         cluster.run()
         return [decision for pod in pods for decision in last_words(cluster, pod.key)]
@@ -62,6 +74,7 @@ def prepare(
     seed: int | None = None,
     detail: bool = True,
     registry: Registry = IN_TREE,
+    feature_gates: Mapping[str, bool] | None = None,
     live: tuple[str, str | None] | None = None,
 ) -> Cluster:
     """A cluster that is ready to decide: everything is read, and nothing decided.
@@ -72,6 +85,7 @@ def prepare(
         "seed": SystemRandom().getrandbits(32) if seed is None else seed,
         "tie_break": tie_break,
         "detail": detail,
+        "feature_gates": feature_gates or {},
     }
     setup = make_setup(config, options, registry=registry, history_bytes=math.inf)
     if live is None:

@@ -7,7 +7,8 @@ PreFilter, so that a node's objections are all known.  Made by `Cluster.objectio
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
+from typing import Any, TypeVar
 
 import numpy as np
 from msgspec.structs import replace
@@ -25,6 +26,7 @@ from stowplan.framework.status import Status
 from stowplan.state.pod_info import PodInfo
 
 Mask = NDArray[np.bool_]
+Found = TypeVar("Found")
 
 
 class Objections:
@@ -145,10 +147,14 @@ def _answer(framework: Framework, pod: PodInfo) -> tuple[Mask, Diagnosis | Statu
 
 def run_search(framework: Framework, cycle: Cycle, pod: PodInfo) -> Search:
     """The choice of a node and nothing else: nobody is evicted, nothing is written."""
-    steps = Algorithm().search(framework, cycle, pod)
+    return run_steps(Algorithm().search(framework, cycle, pod))
+
+
+def run_steps(steps: Generator[Any, Any, Found]) -> Found:
+    """To the end; nobody is there to wait for, since extenders are not called."""
     try:
         while True:
             next(steps)
     except StopIteration as done:
-        found: Search = done.value
+        found: Found = done.value
         return found

@@ -7,16 +7,18 @@ search itself.  So many changes can be tried, and the few that hold are proven o
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import Any, Self
 
+from stowplan.core.group_outcome import GroupOutcome
 from stowplan.errors import StowplanError
 from stowplan.framework.cycle import Cycle
 from stowplan.framework.errors import PluginFailed
 from stowplan.objects.pod import Pod
 from stowplan.state.pod_info import PodInfo
 from stowplan.world.engine import Engine
+from stowplan.world.groups import outcome_in_domain
 from stowplan.world.objections import Objections, objections, run_search
 from stowplan.world.replacing import Sources, completed
 
@@ -47,6 +49,10 @@ class Screen:
         info = self._info(pod)
         assert info is not None, "it was decoded before"
         return objections(self._engine.driver.machine, info)
+
+    def group_in(self, group: str, pods: Iterable[str], value: str) -> GroupOutcome | None:
+        """How these members of a group would fare where its topology label has that value."""
+        return outcome_in_domain(self._engine.driver.machine, group, pods, value)
 
     def _info(self, pod: Mapping[str, Any]) -> PodInfo | None:
         try:

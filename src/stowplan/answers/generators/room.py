@@ -48,16 +48,19 @@ def another_node(s: Situation) -> Iterator[Candidate]:
 
 
 def _counts(s: Situation, row: int) -> list[int]:
-    """How many it may take where others wait before this pod: as many as they fill, and near it."""
-    ahead = s.cluster.place(s.key).position
-    if ahead <= 1:
-        return []
+    """How many it may take where others wait before this pod, or have to be placed with it: as many
+    as they fill, and near it."""
+    group = s.group
+    ahead = {s.cluster.place(s.key).position, 0 if group is None else len(group.unplaced)}
     each = min(
         (int(s.allocatable[name][row]) // amount for name, amount in s.requests.items() if amount),
         default=COUNT_MAX,
     )
-    needed = -(-ahead // max(each, 1))
-    return sorted({n for n in (2, needed // 2, needed, 2 * needed) if 1 < n <= COUNT_MAX})
+    counts: set[int] = set()
+    for others in ahead - {0, 1}:
+        needed = -(-others // max(each, 1))
+        counts |= {2, needed // 2, needed, 2 * needed}
+    return sorted(n for n in counts if 1 < n <= COUNT_MAX)
 
 
 def _several(s: Situation, row: int, count: int) -> Candidate:
