@@ -83,12 +83,19 @@ def simulate(
         prices=dict(prices or {}),
         samples=samples,
     )
-    inputs = Inputs(_trace(trace), _nodes(nodes), tuple(plugins))
+    inputs = inputs_of(trace, nodes, plugins)
     variants = _variants(inputs, common, _configs(config), sweep)
     tasks = _tasks(inputs, common, variants, _seeds(seeds))
     return run_tasks(
         inputs, tasks, folder=folder, workers=workers, scheduler=scheduler, progress=progress
     )
+
+
+def inputs_of(
+    trace: Trace | str | os.PathLike[str], nodes: Objects | None, plugins: Iterable[type]
+) -> Inputs:
+    """Read, where they are files."""
+    return Inputs(_trace(trace), _nodes(nodes), tuple(plugins))
 
 
 def run_tasks(
