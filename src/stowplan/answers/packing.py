@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
@@ -88,7 +87,8 @@ def _merged(kinds: Sequence[PodKind]) -> list[PodKind]:
 
 
 def _solved(kinds: Sequence[PodKind], bins: Sequence[Bin]) -> Bound:
-    highspy: Any = import_module("highspy")
+    import highspy
+
     solver = highspy.Highs()
     for option, value in (
         ("output_flag", False),

@@ -37,19 +37,16 @@ class Binder:
         self._pods = ledger.tables[Pod]
         self._nodes = ledger.tables[Node].objects[""]
         self._status = _BoundStatus()
+        self.pods_run_at_once = False
 
-    @property
-    def pods_run_at_once(self) -> bool:
+    def run_pods_at_once(self) -> None:
         """There is no kubelet: pods run when they are bound, and end when they are deleted."""
-        return self._status.runs
-
-    @pods_run_at_once.setter
-    def pods_run_at_once(self, value: bool) -> None:
-        self._status.runs = value
+        self.pods_run_at_once = self._status.runs = True
 
     def fork(self, ledger: Ledger, identity: Identity, admission: Admission) -> Binder:
         other = Binder(ledger, identity, admission)
-        other.pods_run_at_once = self.pods_run_at_once
+        if self.pods_run_at_once:
+            other.run_pods_at_once()
         return other
 
     def bind(self, requests: Sequence[Bind]) -> list[Answer]:

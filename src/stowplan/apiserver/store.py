@@ -322,7 +322,8 @@ def _first_writer(
     ledger = Ledger(journal=journal, version=version, history_max=history_max)
     identity = Identity(clock, seed if journal is None else journal.seed)
     writer = Writer(ledger, identity, create_namespaces=create_namespaces, gates=gates)
-    writer.binder.pods_run_at_once = pods_run_at_once
+    if pods_run_at_once:
+        writer.binder.run_pods_at_once()
     if journal is not None:
         for kind, thing, rest in journal.load():
             ledger.restore(kind, thing, rest)

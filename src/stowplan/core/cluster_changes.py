@@ -214,7 +214,7 @@ class ClusterChanges:
     def _pod_deleted(self, pod: Pod) -> None:
         """The object may be stale, so what is known of the pod decides what has to be undone."""
         machine = self._machine
-        pods, cache, queue = machine.pods, machine.cache, machine.queue
+        pods, cache, queue, groups = machine.pods, machine.cache, machine.queue, machine.groups
         key, uid = pod.key, pod.metadata.uid
         known = pods.get(key)
         if known is not None and known.uid == uid:
@@ -226,12 +226,12 @@ class ClusterChanges:
         if cached is not None and not is_assumed:
             cache.remove_pod(cached.pod)
             queue.move_all(_POD_DELETE, cached.pod, None)
-            if machine.groups is not None:
-                machine.groups.member_changed(_POD_DELETE, cached)
+            if groups is not None:
+                groups.member_changed(_POD_DELETE, cached)
         if not machine.is_ours(pod):
             return
-        if machine.groups is not None:
-            machine.groups.left(info)
+        if groups is not None:
+            groups.left(info)
         queue.delete(info)
         if is_assumed:
             self._assumed_deleted(info)

@@ -104,8 +104,8 @@ def _clear_nomination(preemption: Preemption, nominee: PodInfo) -> Generator[Any
 
 
 def _evict(preemption: Preemption, victim: PodInfo) -> Generator[Any, Any, ApiError | None]:
-    pod = victim.pod
-    if _called_off(preemption, victim):
+    pod, machine = victim.pod, preemption.machine
+    if _called_off(machine, victim):
         preemption.record(pod, f"{preemption.note} (in kube-scheduler memory).")
         return None
     condition = Condition(
@@ -115,11 +115,11 @@ def _evict(preemption: Preemption, victim: PodInfo) -> Generator[Any, Any, ApiEr
         message=preemption.message,
         observed_generation=pod.metadata.generation,
     )
-    patch = status_patch(pod, StatusChange(condition), preemption.machine.stepper.now_s)
+    patch = status_patch(pod, StatusChange(condition), machine.stepper.now_s)
     if patch is not None:
         answer = yield patch
         if isinstance(answer, ApiError):
-            problem = yield from retried(patch, answer, preemption.machine.random)
+            problem = yield from retried(patch, answer, machine.random)
             if problem is not None:
                 return _unless_gone(problem)
     answer = yield Delete(POD, pod.metadata.namespace, pod.metadata.name)
@@ -133,11 +133,11 @@ def _unless_gone(problem: ApiError) -> ApiError | None:
     return None if problem.code == _NOT_FOUND else problem
 
 
-def _called_off(preemption: Preemption, victim: PodInfo) -> bool:
+def _called_off(machine: Machine, victim: PodInfo) -> bool:
     """A victim that has not been bound yet is stopped where it stands, without the API server."""
-    if preemption.machine.waiting.fail(victim.uid, "preempted"):
+    if machine.waiting.fail(victim.uid, "preempted"):
         return True
-    binding = preemption.machine.bindings.in_pre_bind.get(victim.uid)
+    binding = machine.bindings.in_pre_bind.get(victim.uid)
     if binding is None:
         return False
     binding.call_off("preempted by DefaultPreemption")

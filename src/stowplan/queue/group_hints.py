@@ -11,6 +11,7 @@ from typing import Any
 from stowplan.framework.events import ANYTHING, ClusterEvent, Hint
 from stowplan.queue.hints import UNASKED, Hints, Matched, Move, Worth
 from stowplan.queue.queued_pod import QueuedGroup, QueuedPod
+from stowplan.queue.unschedulable import GroupKey
 
 
 class GroupHints(Hints):
@@ -21,11 +22,9 @@ class GroupHints(Hints):
             return self._group_worth(queued, event, old, new)
         return super().worth(queued, event, old, new)
 
-    def names_of(self, queued: QueuedPod, rejectors: frozenset[str]) -> Collection[str]:
+    def names_of(self, queued: QueuedPod, pods: GroupKey) -> Collection[str]:
         # Members come and go, so a group hears of everything.
-        return (
-            (ANYTHING,) if isinstance(queued, QueuedGroup) else super().names_of(queued, rejectors)
-        )
+        return (ANYTHING,) if isinstance(queued, QueuedGroup) else super().names_of(queued, pods)
 
     def moves(
         self, pods: list[QueuedPod], heard: Matched, event: ClusterEvent, old: Any, new: Any

@@ -286,15 +286,14 @@ class Hints:
                 moves.append((worth, replicas))
         return moves
 
-    def names_of(self, queued: QueuedPod, rejectors: frozenset[str]) -> Collection[str]:
+    def names_of(self, queued: QueuedPod, pods: GroupKey) -> Collection[str]:
         """By which an event may concern the pod, if one of its rejectors goes by names."""
-        hints = self._maps.get(queued.profile)
-        if hints is None or rejectors.isdisjoint(hints.by_name):
+        hints = self._maps.get(pods.profile)
+        if hints is None or pods.rejectors.isdisjoint(hints.by_name):
             return ()
         pod, by_name = queued.info.pod, hints.by_name
-        return {
-            name for plugin in rejectors & by_name.keys() for name in by_name[plugin].of_pod(pod)
-        }
+        asked = pods.rejectors & by_name.keys()
+        return {name for plugin in asked for name in by_name[plugin].of_pod(pod)}
 
     def skipped(self, heard: Matched, event: ClusterEvent, count: int) -> None:
         """Pods that the only hint was not asked about, because the event does not concern them."""

@@ -26,8 +26,8 @@ class GroupKey(NamedTuple):
     gating_plugin: str
 
 
-NamesOf = Callable[[QueuedPod, frozenset[str]], Collection[str]]
-"""(pod, its rejectors) -> the names by which an event may concern it."""
+NamesOf = Callable[[QueuedPod, GroupKey], Collection[str]]
+"""(pod, its description) -> the names by which an event may concern it."""
 
 
 class UnschedulablePods:
@@ -58,7 +58,9 @@ class UnschedulablePods:
         )
         self._joined.update(other._joined)
         for key, group_key in self._joined.items():
-            self._join_names(key, group_key, self.groups[group_key][key])
+            queued = self.groups[group_key][key]
+            if names := self._names_of(queued, group_key):
+                self._join_names(key, queued, names)
         self._turns = other._turns
 
     @property
@@ -108,7 +110,8 @@ class UnschedulablePods:
         self._pods.add(key, queued.waiting_since_s, queued)
         self._joined[key] = group_key
         self.groups.setdefault(group_key, {})[key] = queued
-        self._join_names(key, group_key, queued)
+        if names := self._names_of(queued, group_key):
+            self._join_names(key, queued, names)
         return joined is None
 
     def remove(self, key: str) -> QueuedPod | None:
@@ -137,11 +140,10 @@ class UnschedulablePods:
             if not named:
                 del self._by_name[name]
 
-    def _join_names(self, key: str, group_key: GroupKey, queued: QueuedPod) -> None:
-        if names := self._names_of(queued, group_key.rejectors):
-            self._names[key] = names
-            for name in names:
-                self._by_name.setdefault(name, {})[key] = queued
+    def _join_names(self, key: str, queued: QueuedPod, names: Collection[str]) -> None:
+        self._names[key] = names
+        for name in names:
+            self._by_name.setdefault(name, {})[key] = queued
 
     def _leave_group(self, key: str) -> None:
         group_key = self._joined.pop(key)
