@@ -88,7 +88,7 @@ def simulate(
         result = run(
             trace,
             config=_named(configs),
-            prices=_prices(prices),
+            prices=prices_of(prices),
             workers=workers or os.cpu_count() or 1,
             folder=folder,
             progress=shown,
@@ -123,7 +123,7 @@ def _named(configs: tuple[str, ...]) -> dict[str, Any] | None:
     return named or None
 
 
-def _prices(prices: tuple[str, ...]) -> dict[str, float]:
+def prices_of(prices: tuple[str, ...]) -> dict[str, float]:
     found = {}
     for text in prices:
         pool, _, number = text.rpartition("=")

@@ -190,16 +190,16 @@ def _configs(config: Configs) -> dict[str, Any]:
     if config is None:
         named: dict[str, Any] = {"default": None}
     elif isinstance(config, Mapping) and "kind" not in config:
-        named = {str(name): _config_data(one) for name, one in config.items()}
+        named = {str(name): config_data(one) for name, one in config.items()}
     else:
-        data = _config_data(config)
+        data = config_data(config)
         named = {"config" if isinstance(config, Mapping) else Path(config).stem: data}
     if not named or len(named) > CONFIGS_MAX:
         raise InputError("there is no configuration", where="config")
     return named
 
 
-def _config_data(config: Any) -> Any:
+def config_data(config: Any) -> Any:
     """As data, checked."""
     if isinstance(config, str | os.PathLike):
         path = os.fspath(config)
@@ -213,6 +213,13 @@ def _config_data(config: Any) -> Any:
     return config
 
 
+def trial_cluster(config: Any, inputs: Inputs, plugin_paths: Iterable[str]) -> Cluster:
+    """An empty cluster with this configuration, to see that it can be and what it is like."""
+    registry = inputs.registry(tuple(plugin_paths))
+    setup = make_setup(config, {"plugins": inputs.plugins}, registry=registry, lean=True)
+    return Cluster.of_engine(Engine.new(setup))
+
+
 def _variants(
     inputs: Inputs,
     common: Settings,
@@ -220,11 +227,9 @@ def _variants(
     sweep: Mapping[str, Any] | str | os.PathLike[str] | None,
 ) -> dict[str, Variant]:
     """What is to be run, by name; says what is wrong before anything is."""
-    registry = inputs.registry(common.plugin_paths)
 
     def check(config: Any) -> None:
-        setup = make_setup(config, {"plugins": inputs.plugins}, registry=registry, lean=True)
-        Cluster.of_engine(Engine.new(setup)).close()
+        trial_cluster(config, inputs, common.plugin_paths).close()
 
     if sweep is not None:
         return grid(sweep, configs, check)

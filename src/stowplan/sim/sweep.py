@@ -35,7 +35,7 @@ Check = Callable[[Any], None]
 
 THRESHOLDS = ("percentageOfNodesToScore", "podInitialBackoffSeconds", "podMaxBackoffSeconds")
 _KEYS = ("weights", "arguments", "thresholds", "nodes")
-_EMPTY: Document = {
+EMPTY: Document = {
     "apiVersion": "kubescheduler.config.k8s.io/v1",
     "kind": "KubeSchedulerConfiguration",
 }
@@ -61,7 +61,7 @@ class Axis:
     def put(self, variant: Variant, value: Any) -> Variant:
         if self.kind == "nodes":
             return Variant(variant.config, value)
-        config = copy.deepcopy(_EMPTY if variant.config is None else dict(variant.config))
+        config = copy.deepcopy(EMPTY if variant.config is None else dict(variant.config))
         if self.kind == "thresholds":
             config[self.path[0]] = value
         else:
@@ -72,10 +72,12 @@ class Axis:
         return Variant(config, variant.node_count)
 
 
-def read_sweep(given: Mapping[str, Any] | str | os.PathLike[str]) -> tuple[list[Axis], str]:
+def read_sweep(
+    given: Mapping[str, Any] | str | os.PathLike[str], most: int | None = GRID_MAX
+) -> tuple[list[Axis], str]:
     """The axes of a file, or of its content; and what to call it in errors."""
     if isinstance(given, Mapping):
-        return axes_of(dict(given), "sweep"), "sweep"
+        return axes_of(dict(given), "sweep", most), "sweep"
     path = os.fspath(given)
     try:
         documents = read_yaml(Path(path).read_bytes(), path)
@@ -83,10 +85,11 @@ def read_sweep(given: Mapping[str, Any] | str | os.PathLike[str]) -> tuple[list[
         raise InputError(error.strerror or str(error), where=path) from None
     if len(documents) != 1:
         raise InputError("is no single document", where=path)
-    return axes_of(documents[0], path), path
+    return axes_of(documents[0], path, most), path
 
 
-def axes_of(data: Any, where: str) -> list[Axis]:
+def axes_of(data: Any, where: str, most: int | None = GRID_MAX) -> list[Axis]:
+    """`most`: so many combinations, for who runs all of them."""
     axes: list[Axis] = []
     for key, part in _mapping(data, where, _KEYS).items():
         place = f"{where}: {key}"
@@ -105,8 +108,8 @@ def axes_of(data: Any, where: str) -> list[Axis]:
     if not axes:
         raise InputError("varies nothing", where=where, hint=f"with: {', '.join(_KEYS)}")
     count = prod(len(axis.values) for axis in axes)
-    if count > GRID_MAX:
-        hint = f"at most {GRID_MAX}: give fewer values, or make several sweeps"
+    if most is not None and count > most:
+        hint = f"at most {most}: give fewer values, or make several sweeps"
         raise InputError(f"comes to {count} combinations", where=where, hint=hint)
     return axes
 
@@ -122,9 +125,7 @@ def grid(
     for name, config in configs.items():
         check(config)
         base = Variant(config)
-        for axis in axes:
-            for number, value in enumerate(axis.values):
-                _check_value(axis.put(base, value), f"{where}: {axis.place(number)}", check)
+        check_values(axes, base, where, check)
         prefix = f"{name}," if len(configs) > 1 else ""
         for label, values in _combinations(axes):
             variant = base
@@ -137,19 +138,27 @@ def grid(
     return found
 
 
-def _check_value(variant: Variant, where: str, check: Check) -> None:
-    try:
-        check(variant.config)
-    except StowplanError as error:
-        raise InputError(error.problem, where=where, hint=error.hint) from None
+def check_values(axes: Sequence[Axis], base: Variant, where: str, check: Check) -> None:
+    """Each on its own, so that what is wrong can be named."""
+    for axis in axes:
+        for number, value in enumerate(axis.values):
+            try:
+                check(axis.put(base, value).config)
+            except StowplanError as error:
+                place = f"{where}: {axis.place(number)}"
+                raise InputError(error.problem, where=place, hint=error.hint) from None
 
 
-def _combinations(axes: Sequence[Axis]) -> Iterator[tuple[str, tuple[Any, ...]]]:
-    """Called by the last word of each axis, where that says which one it is."""
+def labels(axes: Sequence[Axis]) -> list[str]:
+    """Each axis by its last word, where that says which one it is."""
     short = [axis.path[-1] if axis.path else axis.kind for axis in axes]
     counts = Counter(short)
     full = [".".join(axis.path) or axis.kind for axis in axes]
-    names = [one if counts[one] == 1 else whole for one, whole in zip(short, full, strict=True)]
+    return [one if counts[one] == 1 else whole for one, whole in zip(short, full, strict=True)]
+
+
+def _combinations(axes: Sequence[Axis]) -> Iterator[tuple[str, tuple[Any, ...]]]:
+    names = labels(axes)
     for numbers in product(*(range(len(axis.values)) for axis in axes)):
         values = tuple(axis.values[n] for axis, n in zip(axes, numbers, strict=True))
         parts = [
