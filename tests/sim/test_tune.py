@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -93,3 +94,10 @@ def test_wrong_input_is_one_clear_line(options: dict[str, Any], text: str) -> No
 def test_a_trace_of_one_moment_cannot_be_divided() -> None:
     with pytest.raises(InputError, match="cannot be divided"):
         tune(trace([(0.0, math.inf, 0)] * 3))
+
+
+def test_without_optuna_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "optuna", None)
+
+    with pytest.raises(InputError, match=r"pip install stowplan\[tune\]"):
+        tune(packing(), sweep=STRATEGY, trials=1)
