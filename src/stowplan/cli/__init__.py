@@ -42,6 +42,9 @@ COMMANDS = {
     "simulate": LazyCommand(
         "stowplan.cli.simulate", "simulate", "Run months of a trace, and report what comes of it."
     ),
+    "tune": LazyCommand(
+        "stowplan.cli.tune", "tune", "Search for weights on a trace, and try them on the rest."
+    ),
     "trace": LazyCommand(
         "stowplan.cli.trace", "trace", "Convert, inspect, cut, scale and make up traces."
     ),

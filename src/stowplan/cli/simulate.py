@@ -12,6 +12,9 @@ import click
 from stowplan.cli._output import Column, moves_cursor, note, print_table, say
 from stowplan.errors import InputError
 
+COLUMNS_MAX = 4
+"""More configurations than this have a line each, not a column."""
+
 EXAMPLES = """\b
 Examples:
   stowplan simulate openb -o results
@@ -19,6 +22,7 @@ Examples:
   stowplan simulate openb -o results --config packed=most.yaml --until 30d
   stowplan simulate openb -o results --arrivals shuffle --inflate 1.3 --ends service
   stowplan simulate openb -o results --autoscaler pools.yaml --failures mean=30d,repair=4h
+  stowplan simulate openb -o results --sweep sweep.yaml --seeds 5
   stowplan simulate openb -o new --compare results
 """
 
@@ -34,6 +38,7 @@ Examples:
     metavar="[NAME=]FILE",
     help="A KubeSchedulerConfiguration; may be repeated: others are held against the first.",
 )
+@click.option("--sweep", metavar="FILE", help="Vary weights, arguments, thresholds, nodes.")
 @click.option("--plugin-path", "plugin_paths", multiple=True, metavar="PATH",
               help="A file with your own plugins, or a folder of them.")  # fmt: skip
 @click.option("--seeds", type=click.IntRange(1, 10_000), default=1, show_default=True,
@@ -83,7 +88,7 @@ def simulate(
         result = run(
             trace,
             config=_named(configs),
-            prices=_prices(prices),
+            prices=prices_of(prices),
             workers=workers or os.cpu_count() or 1,
             folder=folder,
             progress=shown,
@@ -118,7 +123,7 @@ def _named(configs: tuple[str, ...]) -> dict[str, Any] | None:
     return named or None
 
 
-def _prices(prices: tuple[str, ...]) -> dict[str, float]:
+def prices_of(prices: tuple[str, ...]) -> dict[str, float]:
     found = {}
     for text in prices:
         pool, _, number = text.rpartition("=")
@@ -136,12 +141,16 @@ def _print_figures(summary: dict[str, Any]) -> None:
     if not configs:
         return
     names = dict.fromkeys(name for one in configs.values() for name in one)
-    rows = []
-    for name in names:
-        values = [one.get(name, {}).get("mean") for one in configs.values()]
-        if any(values):
-            rows.append([name, *("" if value is None else number(value) for value in values)])
-    print_table([Column(""), *(Column(name, right=True) for name in configs)], rows)
+    means = {name: [one.get(name, {}).get("mean") for one in configs.values()] for name in names}
+    rows = [
+        [name, *("" if value is None else number(value) for value in values)]
+        for name, values in means.items()
+        if any(values)
+    ]
+    titles = ["", *configs]
+    if len(configs) > COLUMNS_MAX:
+        titles, *rows = ([*row] for row in zip(titles, *rows, strict=True))
+    print_table([Column(title, right=n > 0) for n, title in enumerate(titles)], rows)
 
 
 def _print_ratios(new: dict[str, Any], old: dict[str, Any]) -> None:

@@ -6,5 +6,6 @@ the reader of a file: `format.py` (our own), `csv_tables.py` with `mapping.py`, 
 of traces, `summary.py` says what one is like.  `docs/traces.md` describes the format.
 
 `simulate.py` runs a trace: `run.py` is one run, `record.py` what is noted on the way, `measures.py`
-what it comes to, `results.py` the folder, `report.py` the page.
+what it comes to, `results.py` the folder, `report.py` the page.  `sweep.py`
+makes many configurations of one.
 """

@@ -28,7 +28,7 @@ from stowplan.errors import InputError
 from stowplan.sim.comparing import compare_configs
 from stowplan.sim.measures import Columns, Heat, Measures
 
-_PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,60}")
+_PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._,=-]{0,120}")
 
 
 @dataclass(frozen=True, slots=True)

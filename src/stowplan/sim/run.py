@@ -49,13 +49,15 @@ def run_one(
 ) -> tuple[Workload, Record]:
     """`nodes`: instead of those of the trace, there from the beginning."""
     workload = make_workload(trace, settings)
-    run = _Run(trace, nodes, workload, settings, setup)
+    run = TraceRun(trace, nodes, workload, settings, setup)
     with run.stream:
         run.go(told)
     return workload, run.record
 
 
-class _Run:
+class TraceRun:
+    """A trace on its way through a cluster."""
+
     def __init__(
         self,
         trace: Trace,
@@ -93,20 +95,30 @@ class _Run:
     # -- time -------------------------------------------------------------------------------
 
     def go(self, told: Told | None) -> None:
-        handlers = (
-            self._end, self._leave, self._join, self._change, self._arrive, self._end,
-            self._scale, self._sample,
-        )  # fmt: skip
-        stream, count = self.stream, self._workload.count
+        count = self._workload.count
+        for pods in self.arrivals():
+            self.arrive(pods)
+            if told is not None:
+                told(self._arrived, count)
+
+    def arrivals(self) -> Iterator[list[int]]:
+        """Pods whose time has come, while all else happens: who asks lets them `arrive`, or not."""
+        handlers = {
+            END: self.end, END_AT_ONCE: self.end, LEAVE: self._leave, JOIN: self._join,
+            CHANGE: self._change, SCALE: self._scale, SAMPLE: self._sample,
+        }  # fmt: skip
+        stream = self.stream
         if self._scaler is not None:
             self._scaler.begin()
         for (time_s, rank), same in groupby(self._moments(), key=_when):
             stream.run_until(time_s)
-            handlers[rank]([index for _, _, index in same])
+            indices = [index for _, _, index in same]
+            if rank == ARRIVE:
+                yield indices
+            else:
+                handlers[rank](indices)
             if self._scaler is not None:
                 self._scaler.look(time_s)
-            if told is not None:
-                told(self._arrived, count)
         stream.run_until(self.end_s)
         self.record.end_s = self.end_s
 
@@ -171,7 +183,7 @@ class _Run:
 
     # -- what happens -----------------------------------------------------------------------
 
-    def _arrive(self, pods: list[int]) -> None:
+    def arrive(self, pods: Sequence[int]) -> None:
         state, trace, work = self.record.state, self._trace, self._workload
         made = []
         for index in pods:
@@ -187,7 +199,7 @@ class _Run:
         self._keys[index] = key
         return template, name
 
-    def _end(self, pods: Sequence[int]) -> None:
+    def end(self, pods: Sequence[int]) -> None:
         now_s, record = self.stream.now_s, self.record
         keys = []
         for index in pods:
@@ -275,7 +287,7 @@ class _Run:
     def due(self, keys: Sequence[str], now_s: float) -> None:
         """A pod that was evicted and came back has another name: its old time means nothing."""
         found = (self._pods.get(key) for key in keys)
-        self._end([index for index in found if index is not None])
+        self.end([index for index in found if index is not None])
 
     def lost(self, keys: Sequence[str], now_s: float) -> None:
         record, again = self.record, []

@@ -80,6 +80,8 @@ class Settings:
     prices: Mapping[str, float] = field(default_factory=dict)
     """Per hour and node, by the value of its instance type label; "" for all others."""
     samples: int = 240
+    node_count: int | None = None
+    """So many nodes of the same mix; None: as they are."""
 
     def __post_init__(self) -> None:
         for name, value, choices in (

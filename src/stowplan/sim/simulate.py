@@ -25,8 +25,11 @@ from stowplan.sim.settings import (
     read_autoscaler,
 )
 from stowplan.sim.spans import parse_span
+from stowplan.sim.sweep import Variant, grid
 from stowplan.sim.trace import Trace
 from stowplan.sim.workers import Inputs, Progress, Task, carry_out, no_progress
+from stowplan.world.cluster import Cluster
+from stowplan.world.engine import Engine
 from stowplan.world.reading import Objects, read_objects
 from stowplan.world.setup import make_setup
 
@@ -57,14 +60,16 @@ def simulate(
     workers: int = 1,
     folder: str | os.PathLike[str] | None = None,
     scheduler: str = "",
+    sweep: Mapping[str, Any] | str | os.PathLike[str] | None = None,
     progress: Progress = no_progress,
 ) -> Result:
     """Run a trace through the whole scheduler under virtual time, and measure what comes of it.
 
-    `config` is a KubeSchedulerConfiguration or several by name; each runs with every seed.  `nodes`
-    takes the place of the trace's nodes.  `folder` keeps every run as it is done, and finished runs
-    found there are not done again.  `workers` above 1 uses processes: a script that asks for them
-    needs `if __name__ == "__main__":`.  docs/simulation.md says what all of it means.
+    `config` is a KubeSchedulerConfiguration or several by name; each runs with every seed.  `sweep`
+    varies each in several ways at once.  `nodes` takes the place of the trace's nodes.  `folder`
+    keeps every run as it is done, and finished runs found there are not done again.  `workers`
+    above 1 uses processes: a script that asks for them needs `if __name__ == "__main__":`.
+    docs/simulation.md says what all of it means.
     """
     common = Settings(
         plugin_paths=tuple(plugin_paths),
@@ -78,12 +83,19 @@ def simulate(
         prices=dict(prices or {}),
         samples=samples,
     )
-    inputs = Inputs(_trace(trace), _nodes(nodes), tuple(plugins))
-    tasks = _tasks(inputs, common, _configs(config), _seeds(seeds))
-    _check_configs(tasks, inputs)
+    inputs = inputs_of(trace, nodes, plugins)
+    variants = _variants(inputs, common, _configs(config), sweep)
+    tasks = _tasks(inputs, common, variants, _seeds(seeds))
     return run_tasks(
         inputs, tasks, folder=folder, workers=workers, scheduler=scheduler, progress=progress
     )
+
+
+def inputs_of(
+    trace: Trace | str | os.PathLike[str], nodes: Objects | None, plugins: Iterable[type]
+) -> Inputs:
+    """Read, where they are files."""
+    return Inputs(_trace(trace), _nodes(nodes), tuple(plugins))
 
 
 def run_tasks(
@@ -129,13 +141,19 @@ def _refuse_others(home: Path, tasks: Sequence[Task]) -> None:
 
 
 def _tasks(
-    inputs: Inputs, common: Settings, configs: Mapping[str, Any], seeds: Sequence[int]
+    inputs: Inputs, common: Settings, variants: Mapping[str, Variant], seeds: Sequence[int]
 ) -> list[Task]:
     digest = inputs.digest()
     tasks = []
-    for name, config in configs.items():
+    for name, variant in variants.items():
         for seed in seeds:
-            settings = replace(common, config_name=name, config=config, seed=seed)
+            settings = replace(
+                common,
+                config_name=name,
+                config=variant.config,
+                seed=seed,
+                node_count=variant.node_count,
+            )
             tasks.append(Task(settings, settings.fingerprint(digest)))
     return tasks
 
@@ -172,16 +190,16 @@ def _configs(config: Configs) -> dict[str, Any]:
     if config is None:
         named: dict[str, Any] = {"default": None}
     elif isinstance(config, Mapping) and "kind" not in config:
-        named = {str(name): _config_data(one) for name, one in config.items()}
+        named = {str(name): config_data(one) for name, one in config.items()}
     else:
-        data = _config_data(config)
+        data = config_data(config)
         named = {"config" if isinstance(config, Mapping) else Path(config).stem: data}
     if not named or len(named) > CONFIGS_MAX:
         raise InputError("there is no configuration", where="config")
     return named
 
 
-def _config_data(config: Any) -> Any:
+def config_data(config: Any) -> Any:
     """As data, checked."""
     if isinstance(config, str | os.PathLike):
         path = os.fspath(config)
@@ -195,15 +213,29 @@ def _config_data(config: Any) -> Any:
     return config
 
 
-def _check_configs(tasks: Iterable[Task], inputs: Inputs) -> None:
-    """Say what is wrong before anything is run."""
-    seen: set[str] = set()
-    for task in tasks:
-        settings = task.settings
-        if settings.config_name not in seen:
-            seen.add(settings.config_name)
-            registry = inputs.registry(settings.plugin_paths)
-            make_setup(settings.config, {"plugins": inputs.plugins}, registry=registry)
+def trial_cluster(config: Any, inputs: Inputs, plugin_paths: Iterable[str]) -> Cluster:
+    """An empty cluster with this configuration, to see that it can be and what it is like."""
+    registry = inputs.registry(tuple(plugin_paths))
+    setup = make_setup(config, {"plugins": inputs.plugins}, registry=registry, lean=True)
+    return Cluster.of_engine(Engine.new(setup))
+
+
+def _variants(
+    inputs: Inputs,
+    common: Settings,
+    configs: Mapping[str, Any],
+    sweep: Mapping[str, Any] | str | os.PathLike[str] | None,
+) -> dict[str, Variant]:
+    """What is to be run, by name; says what is wrong before anything is."""
+
+    def check(config: Any) -> None:
+        trial_cluster(config, inputs, common.plugin_paths).close()
+
+    if sweep is not None:
+        return grid(sweep, configs, check)
+    for config in configs.values():
+        check(config)
+    return {name: Variant(config) for name, config in configs.items()}
 
 
 def _autoscaler(given: Mapping[str, Any] | str | None) -> Autoscaler | None:

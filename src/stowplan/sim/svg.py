@@ -170,6 +170,37 @@ _STOPS = ((0, (237, 243, 248)), (25, (166, 206, 227)), (50, (66, 146, 198)),
 _AWAY = (160, 160, 160)
 
 
+def scatter(
+    points: Sequence[tuple[float, float]],
+    front: Sequence[int],
+    chosen: int,
+    *,
+    across: str,
+    up: str,
+) -> str:
+    """A picture of its own: all points, those of the front joined, the chosen one large."""
+    x_axis = axis(across, min(x for x, _ in points), max(x for x, _ in points))
+    y_axis = axis(up, min(y for _, y in points), max(y for _, y in points))
+    inner = WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM
+    joined = sorted(points[number] for number in front)
+    line = _points([x for x, _ in joined], [y for _, y in joined], x_axis, y_axis, inner)
+    parts = [_frame(x_axis, y_axis, inner), f'<polyline points="{line}" class="front"/>']
+    on_front = set(front)
+    for number, (x, y) in enumerate(points):
+        place_x, _, place_y = _points([x], [y], x_axis, y_axis, inner).partition(",")
+        kind = "chosen" if number == chosen else "best" if number in on_front else "other"
+        radius = 6 if number == chosen else 3
+        parts.append(f'<circle cx="{place_x}" cy="{place_y}" r="{radius}" class="{kind}"/>')
+    text = _svg(WIDTH, HEIGHT, f"{up} against {across}", _SCATTER_STYLE + "".join(parts))
+    return text.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1) + "\n"
+
+
+_SCATTER_STYLE = (
+    "<style>text{font:11px sans-serif;fill:#555}line{stroke:#ccc}.front{fill:none;stroke:#36c}"
+    ".other{fill:#aaa}.best{fill:#36c}.chosen{fill:#c33}</style>"
+)
+
+
 def _palette() -> bytes:
     places = [place for place, _ in _STOPS]
     channels = [

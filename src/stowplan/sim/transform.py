@@ -21,6 +21,8 @@ from stowplan.sim.trace import Change, Manifest, Trace, namespace_of
 JITTER_S = 1800.0
 """How far a copy of a pod may arrive from the pod, either way."""
 FACTOR_MAX = 10_000.0
+NODES_MAX = 1_000_000
+HOST = "kubernetes.io/hostname"
 _DIGITS = 6
 """Times that are worked out are rounded to microseconds."""
 
@@ -69,14 +71,32 @@ def scale(trace: Trace, factor: float, *, seed: int = 0, jitter_s: float = JITTE
     if not 0 <= jitter_s < math.inf:
         raise InputError(f"{jitter_s} s is no jitter")
     rng = np.random.default_rng(seed)
-    pod_rows, pod_copies = _multiplied(trace.pod_template, factor, rng)
-    node_rows, node_copies = _multiplied(trace.node_template, factor, rng)
+    pod_rows, pod_copies = _multiplied(trace.pod_template, factor, rng.random())
+    node_rows, node_copies = _multiplied(trace.node_template, factor, rng.random())
     scaled = _only(replace(trace, pod_node=None), pod_rows, node_rows, node_copies, pod_copies)
     shift_s = np.round((rng.random(len(pod_rows)) * 2 - 1) * jitter_s, _DIGITS)
     shift_s[pod_copies == 0] = 0.0
     arrival_s = np.maximum(scaled.pod_arrival_s + shift_s, 0.0)
     moved = _rearranged(scaled, arrival_s)
     return replace(moved, changes=_of_present_nodes(trace.changes, trace, moved))
+
+
+def resize(trace: Trace, node_count: int) -> Trace:
+    """The same pods on so many nodes, their mix as it is."""
+    if not trace.node_count:
+        raise InputError("has no nodes to make more or fewer of", where=trace.name)
+    rows, copies = _multiplied(trace.node_template, node_count / trace.node_count, 0.5)
+    pods = np.arange(trace.pod_count)
+    resized = _only(replace(trace, pod_node=None), pods, rows, copies)
+    return replace(resized, changes=_of_present_nodes(trace.changes, trace, resized))
+
+
+def resize_nodes(nodes: Sequence[Manifest], node_count: int) -> tuple[dict[str, Any], ...]:
+    """So many of these, taken evenly; copies have names of their own."""
+    alike = np.zeros(len(nodes), np.int32)
+    rows, copies = _multiplied(alike, node_count / len(nodes), 0.5)
+    names = _numbered(tuple(str(node["metadata"]["name"]) for node in nodes), rows, copies)
+    return tuple(_renamed(nodes[row], name) for row, name in zip(rows.tolist(), names, strict=True))
 
 
 def shuffle(trace: Trace, *, seed: int = 0) -> Trace:
@@ -198,19 +218,17 @@ def _of_present_nodes(changes: Sequence[Change], before: Trace, after: Trace) ->
 # -- rows -----------------------------------------------------------------------------------
 
 
-def _multiplied(
-    template: NDArray[np.int32], factor: float, rng: np.random.Generator
-) -> tuple[Rows, Rows]:
+def _multiplied(template: NDArray[np.int32], factor: float, begin: float) -> tuple[Rows, Rows]:
     """Which rows, in their order, each as often as it comes; and which copy of it each is.
 
     Systematic sampling, template by template: wherever one begins, the number of its rows that
-    were taken is its share of the factor, to less than one.
+    were taken is its share of the factor, to less than one.  `begin` is from 0 to 1.
     """
     count = len(template)
     if not count:
         return np.zeros(0, np.intp), np.zeros(0, np.intp)
     by_template = np.argsort(template, kind="stable")
-    marks = np.floor(np.arange(count + 1) * factor + rng.random())
+    marks = np.floor(np.arange(count + 1) * factor + begin)
     times = np.empty(count, np.intp)
     times[by_template] = np.diff(marks).astype(np.intp)
     rows = np.repeat(np.arange(count), times)
@@ -249,6 +267,16 @@ def _numbered(names: tuple[str, ...], rows: Rows, copies: Rows | None) -> tuple[
     pairs = zip(rows.tolist(), copies.tolist(), strict=True)
     made = [names[row] if not copy else f"{names[row]}-{copy + 1}" for row, copy in pairs]
     return tuple(_distinct([made]))
+
+
+def _renamed(node: Manifest, name: str) -> dict[str, Any]:
+    metadata = dict(node["metadata"])
+    if metadata["name"] != name:
+        metadata.pop("uid", None)
+        metadata["name"] = name
+        if HOST in (metadata.get("labels") or {}):
+            metadata["labels"] = {**metadata["labels"], HOST: name}
+    return {**node, "metadata": metadata}
 
 
 def _distinct(lists: Sequence[Sequence[str]]) -> list[str]:

@@ -23,6 +23,7 @@ from stowplan.sim.results import Run, write_run
 from stowplan.sim.run import run_one
 from stowplan.sim.settings import Settings
 from stowplan.sim.trace import Trace
+from stowplan.sim.transform import resize, resize_nodes
 from stowplan.world.garbage import garbage_stays
 from stowplan.world.setup import make_setup
 
@@ -71,6 +72,14 @@ class Inputs:
     def registry(self, paths: Sequence[str]) -> Registry:
         return load_registry(list(paths))
 
+    def resized(self, node_count: int | None) -> tuple[Trace, tuple[dict[str, Any], ...] | None]:
+        """Trace and nodes, with as many nodes as are wanted."""
+        if node_count is None:
+            return self.trace, self.nodes
+        if self.nodes is None:
+            return resize(self.trace, node_count), None
+        return self.trace, resize_nodes(self.nodes, node_count)
+
     def digest(self) -> str:
         """Equal for equal inputs."""
         trace, found = self.trace, hashlib.sha256()
@@ -96,10 +105,11 @@ def do_task(inputs: Inputs, task: Task, told: Any = None) -> Run:
         registry=inputs.registry(settings.plugin_paths),
         lean=True,
     )
+    trace, nodes = inputs.resized(settings.node_count)
     with garbage_stays():
-        workload, record = run_one(inputs.trace, inputs.nodes, settings, setup, told)
+        workload, record = run_one(trace, nodes, settings, setup, told)
     ran_s = time.process_time() - started_s
-    measures = measure(inputs.trace, workload, record)
+    measures = measure(trace, workload, record)
     timing = {
         "processor_seconds": round(ran_s, 3),
         "decisions_per_second": round(record.decisions / max(ran_s, 1e-9), 1),

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import Any, Self
 
+from stowplan.core.algorithm import Search
 from stowplan.core.group_outcome import GroupOutcome
 from stowplan.errors import StowplanError
 from stowplan.framework.cycle import Cycle
@@ -33,16 +34,29 @@ class Screen:
 
     def fits(self, pod: Mapping[str, Any]) -> int:
         """How many nodes would take this pod now, given as a manifest; gates are not asked."""
+        search = self._search(pod)
+        return 0 if search is None else search.feasible_count
+
+    def feasible(self, pod: Mapping[str, Any]) -> list[str]:
+        """The nodes that would take this pod now, as far as the scheduler looks: at all of them if
+        percentageOfNodesToScore is 100."""
+        search = self._search(pod)
+        if search is None or search.found is None:
+            return []
+        names = self._engine.driver.machine.table.names
+        return [names[row] for row in search.found.mask.nonzero()[0].tolist()]
+
+    def _search(self, pod: Mapping[str, Any]) -> Search | None:
         info = self._info(pod)
         machine = self._engine.driver.machine
         framework = machine.frameworks.get(info.pod.spec.scheduler_name) if info else None
         if info is None or framework is None:
-            return 0
+            return None
         cycle = Cycle(framework.handle, framework.handle.nodes)
         try:
-            return run_search(framework, cycle, info).feasible_count
+            return run_search(framework, cycle, info)
         except PluginFailed:
-            return 0
+            return None
 
     def objections(self, pod: Mapping[str, Any]) -> Objections:
         """Which plugins would turn down which nodes for it, each asked for itself."""

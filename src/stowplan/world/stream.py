@@ -30,6 +30,7 @@ from stowplan.objects.workloads import PriorityClass
 from stowplan.queue import QueuedPod
 from stowplan.world.cluster import Cluster
 from stowplan.world.engine import Engine
+from stowplan.world.screening import Screen
 from stowplan.world.setup import Setup
 
 NAMESPACE = "default"
@@ -119,6 +120,11 @@ class Stream:
             for template, name in pods
         ]
         self._carry_out(requests)
+
+    def feasible(self, pod: Mapping[str, Any]) -> list[str]:
+        """The nodes that the scheduler would let such a pod onto now; nothing changes by asking."""
+        self._engine.take_in()
+        return Screen(self._engine, {}).feasible(pod)
 
     def end(self, keys: Iterable[str]) -> None:
         """These pods are over, wherever they are."""
