@@ -84,6 +84,8 @@ function App() {
     document.title = `${view.title} · Stowplan`;
   }, [view.title]);
   useEffect(() => {
+    // On a narrow screen the views scroll.
+    document.querySelector("nav.views [aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
     if (!first.current) {
       heading.current?.focus({ preventScroll: true });
       scrollTo(0, 0);

@@ -70,16 +70,27 @@ export function Chart({ id, title, unit, times, series, at, high = 0 }) {
     plot.current?.redraw(false);
   }, [at]);
   const until = at === undefined ? times.length : Math.max(1, times.filter((each) => each <= at + 0.0005).length);
+  if (times.length < 2) return html`<${Single} id=${id} title=${title} unit=${unit} values=${names.map((name) => [name, series[name][0], scale])} />`;
   const rows = times.slice(0, until).map((moment, n) => ({ at: moment, ...Object.fromEntries(names.map((name) => [name, series[name][n]])) })).slice(-TABLE_ROWS).reverse();
   const latest = names.map((name) => { const value = series[name][until - 1]; return `${name} ${value === null || value === undefined ? "–" : number(value * scale)}`; }).join(", ");
   return html`<${Card} title=${`${title} (${unit})`} id=${id}>
     <ul class="legend" aria-label=${`Lines of ${title}`}>${names.map((name, n) => html`<li key=${name}><span class=${`key series-${n % 8}`} aria-hidden="true"></span>${name}</li>`)}</ul>
     <div ref=${box} class="chart" role="img" aria-label=${`${title}, ${at === undefined ? "the latest" : `after ${duration(at)}`}: ${latest || "nothing yet"}`}></div>
-    ${times.length < 2 ? html`<p class="dim">${latest || "Nothing yet."}</p>` : null}
     <details><summary>As a table</summary><${Table} caption=${title} rows=${rows} columns=${[
       { key: "at", label: "Time", cell: (/** @type {any} */ row) => (at === undefined ? time(row.at) : duration(row.at)) },
       ...names.map((name) => ({ key: name, label: name, num: true, cell: (/** @type {any} */ row) => (row[name] === null || row[name] === undefined ? "–" : number(row[name] * scale)) })),
     ]} /></details><//>`;
+}
+
+/** One sample makes no line. @param {{id: string, title: string, unit: string, values: [string, number | null, number][]}} props */
+function Single({ id, title, unit, values }) {
+  const rows = values.filter(([, value]) => value !== null && value !== undefined);
+  return html`<${Card} title=${`${title} (${unit})`} id=${id}>${rows.length
+    ? html`<${Table} caption=${title} rows=${rows} columns=${[
+        { key: "name", label: "What", cell: (/** @type {any} */ row) => row[0] },
+        { key: "value", label: "Now", num: true, cell: (/** @type {any} */ row) => number(row[1] * row[2]) },
+      ]} />`
+    : html`<p class="dim">Nothing yet.</p>`}<//>`;
 }
 
 /** A line from top to bottom. @param {any} drawn @param {number | undefined} at @param {string} color */

@@ -40,6 +40,15 @@ export function MapView() {
       setError(problem);
     }
   }
+  const soon = useRef(0);
+  /** Devices are not part of the stream: they are asked for again, once a second at most. */
+  function loadSoon() {
+    soon.current ||= setTimeout(() => {
+      soon.current = 0;
+      load();
+    }, 1000);
+  }
+  useEffect(() => () => clearTimeout(soon.current), []);
   useEffect(() => {
     load();
   }, [resource, group, world]);
@@ -54,6 +63,7 @@ export function MapView() {
         if (event === "nodes" && picture.current) {
           const used = message.used[wanted.current.resource];
           if (used) picture.current.change(message.rows, used, message.used.pods, message.chosen);
+          else if (message.rows.length) loadSoon();
         }
       }),
     [],
