@@ -6,6 +6,8 @@ import { duration, number, time } from "./format.js";
 import { Card, Table } from "./parts.js";
 
 const TABLE_ROWS = 12;
+/** Seconds, minutes, hours and days between two marks of virtual time. */
+const VIRTUAL_STEPS = [[1, 1, 2, 5, 10, 20, 30], [60, 1, 2, 5, 10, 20, 30], [3600, 1, 2, 3, 6, 12], [86400, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000]].flatMap(([unit, ...steps]) => steps.map((n) => n * unit));
 
 /**
  * Lines over time, and the last of their points as a table.
@@ -47,7 +49,7 @@ export function Chart({ id, title, unit, times, series, at, high = 0 }) {
           x: { time: at === undefined },
           y: { range: (/** @type {any} */ _u, /** @type {number} */ _low, /** @type {number} */ most) => [0, Math.max(most || 0, high * scale) * 1.1 || 1] },
         },
-        axes: [at === undefined ? axis : { ...axis, values: (/** @type {any} */ _u, /** @type {number[]} */ splits) => splits.map(duration) }, { ...axis, size: 56 }],
+        axes: [at === undefined ? axis : { ...axis, incrs: VIRTUAL_STEPS, values: (/** @type {any} */ _u, /** @type {number[]} */ splits) => splits.map((split) => (split ? duration(split) : "0")) }, { ...axis, size: 56 }],
         hooks: { draw: [(/** @type {any} */ drawn) => markMoment(drawn, marked.current, color("--text"))] },
         series: [{}, ...names.map((name, n) => ({ label: name, stroke: color(`--series-${n % 8}`), width: 2, points: { show: false } }))],
       },

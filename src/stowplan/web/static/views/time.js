@@ -20,7 +20,7 @@ export function TimeView() {
   if (error) return html`<${Problem} error=${error} />`;
   if (!data) return html`<${Loading} />`;
   return html`${about && !about.live ? html`<p class="note">Nothing runs here: a dump has no minutes. There is one sample, of the moment when everything was decided.</p>` : null}
-    <div class="charts">${CHARTS.map(([key, title, unit]) => html`<${Chart} key=${key} id=${key} title=${title} unit=${unit} times=${data.time} series=${data[key]} />`)}</div>
+    <div class="charts">${CHARTS.filter(([key]) => key !== "throughput" || about?.live).map(([key, title, unit]) => html`<${Chart} key=${key} id=${key} title=${title} unit=${unit} times=${data.time} series=${data[key]} />`)}</div>
     <${Plugins} times=${data.plugins} />`;
 }
 
