@@ -14,7 +14,9 @@ from aiohttp.test_utils import RawTestServer, TestClient
 
 import stowplan as sp
 from stowplan.web import Guard, Page, Still
+from stowplan.web.asking import Ask
 from stowplan.web.assets import assets
+from stowplan.web.nodes import map_view, node_view
 from stowplan.web.worlds import WORLDS_MAX
 
 HOSTILE = "<img src=x onerror=alert(1)>\u202e"
@@ -262,3 +264,38 @@ def test_the_page_asks_nobody_else() -> None:
         assert "://" not in text.replace("http://www.w3.org", ""), path
         assert "innerHTML" not in text, path
         assert "dangerously" not in text, path
+
+
+async def test_devices_are_a_resource_of_the_map_and_of_a_node() -> None:
+    made = sp.Cluster()
+    made.add_nodes(2, gpus=3)
+    made.add_nodes(1, prefix="plain")
+    claim = {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaim",
+        "metadata": {"name": "two", "namespace": "default"},
+        "spec": {
+            "devices": {
+                "requests": [
+                    {"name": "g", "exactly": {"deviceClassName": "gpu.stowplan.dev", "count": 2}}
+                ]
+            }
+        },
+    }
+    wants = pod("wants", resourceClaims=[{"name": "c", "resourceClaimName": "two"}])
+    made.apply([claim, wants])
+    made.run()
+    node = made.pod("default/wants").spec.node_name
+
+    resource = map_view(made, Ask())["resources"][-1]
+    told = map_view(made, Ask(query={"resource": resource}))
+    amounts = node_view(made, Ask((node,)))["amounts"]
+
+    assert resource.startswith("devices of ")
+    assert dict(zip(told["names"], told["whole"], strict=True)) == {
+        "node-1": 3,
+        "node-2": 3,
+        "plain-1": 0,
+    }
+    assert {name: n for name, n in zip(told["names"], told["used"], strict=True) if n} == {node: 2}
+    assert {"resource": resource, "used": 2, "whole": 3} in amounts

@@ -6,6 +6,7 @@ import asyncio
 import signal
 import ssl
 import webbrowser
+from pathlib import Path
 from typing import Any
 
 from aiohttp import web
@@ -16,7 +17,8 @@ from stowplan.cli._output import note, say, some_of
 from stowplan.cli._up_tls import key_pair, server_context
 from stowplan.clock import RealClock
 from stowplan.errors import InputError
-from stowplan.web import Copied, Guard, Page, Source, Still
+from stowplan.sim.results import read_result
+from stowplan.web import ClusterSource, Copied, Guard, Page, Replay, Still
 from stowplan.web.guard import is_loopback
 
 KEEP_ALIVE_S = 90.0
@@ -30,9 +32,19 @@ COPY = (
 )
 
 
-def source_of(*, every_s: float, demo: bool, **options: Any) -> Source:
+Shown = ClusterSource | Replay
+
+
+def source_of(
+    *, every_s: float = 0.0, demo: bool = False, result: str | None = None, **options: Any
+) -> Shown:
     """`options` are those of every command that asks (`cli._asking`)."""
     kubeconfig, context = options["kubeconfig"], options["context"]
+    others = [demo, bool(options["filenames"]), kubeconfig is not None or context is not None]
+    if sum((*others, result is not None)) > 1:
+        raise InputError("shows one thing", hint="RESULT, -f, --kubeconfig or --demo")
+    if result is not None:
+        return Replay(read_result(result), Path(result).resolve().name)
     if demo:
         return Still(demo_cluster(), "the demo", DEMO)
     if kubeconfig is None and context is None:
@@ -41,7 +53,7 @@ def source_of(*, every_s: float, demo: bool, **options: Any) -> Source:
     return Copied(lambda: read_cluster(**options), name, COPY.format(every=every_s), every_s)
 
 
-async def serve(source: Source, host: str, port: int, *, opens: bool = False) -> None:
+async def serve(source: Shown, host: str, port: int, *, opens: bool = False) -> None:
     """Until a signal asks for the end."""
     clock = RealClock()
     local = is_loopback(host)

@@ -18,10 +18,12 @@ Examples:
   stowplan ui -f cluster.yaml --port 0 --open
   kubectl get nodes,pods -A -o json | stowplan ui -f -
   stowplan ui --kubeconfig ~/.kube/config --every 30
+  stowplan ui results
 """
 
 
 @click.command(epilog=EXAMPLES)
+@click.argument("result", metavar="[RESULT]", required=False)
 @source_options
 @click.option(
     "--port",
@@ -48,13 +50,16 @@ Examples:
 )
 @click.option("--demo", is_flag=True, help="The cluster of `stowplan demo`.")
 @click.option("--open", "opens", is_flag=True, help="Open it in your browser.")
-def ui(port: int, bind: str, every_s: float, demo: bool, opens: bool, **source: Any) -> None:
+def ui(port: int, bind: str, opens: bool, **source: Any) -> None:
     """Show a cluster in the browser: the map, the queue, every decision, and what if.
 
     With -f a dump or manifests; what is pending there is decided here.  With --kubeconfig a live
     cluster, which is only read: its pods are listed at intervals, and what waits there is decided
     on a copy, as a second opinion.  Nothing but forks is ever changed.
+
+    RESULT, a folder that `stowplan simulate -o` wrote, is played: every node at every moment, the
+    series, two runs side by side.
     """
     from stowplan.cli._ui_serve import serve, source_of
 
-    asyncio.run(serve(source_of(every_s=every_s, demo=demo, **source), bind, port, opens=opens))
+    asyncio.run(serve(source_of(**source), bind, port, opens=opens))

@@ -28,6 +28,7 @@ from stowplan.errors import InputError
 from stowplan.sim.comparing import compare_configs
 from stowplan.sim.measures import Columns, Heat, Measures
 
+_HEAD = {"config", "seed", "fingerprint", "summary"}
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._,=-]{0,120}")
 
 
@@ -145,6 +146,8 @@ def read_result(folder: str | os.PathLike[str]) -> Result:
 
 def read_run(folder: Path) -> Run:
     head = _read_json(folder / "summary.json")
+    if not isinstance(head, dict) or _HEAD - head.keys():
+        raise InputError("is not the summary of a run", where=str(folder / "summary.json"))
     try:
         with np.load(folder / "heat.npz", allow_pickle=False) as data:
             percent = {
@@ -154,6 +157,9 @@ def read_run(folder: Path) -> Run:
             }
             names = bytes(data["node_names"].tobytes()).rstrip(b"\0").decode()
             heat = Heat(data["times_s"], tuple(names.split("\0")) if names else (), percent)
+        shape = len(heat.times_s), len(heat.node_names)
+        if any(cells.shape != shape for cells in percent.values()):
+            raise ValueError("the times, the nodes and what is known of them do not match")
     except (OSError, ValueError, KeyError) as error:
         raise InputError(f"is not readable: {error}", where=str(folder / "heat.npz")) from None
     measures = Measures(

@@ -3,12 +3,23 @@
 `Page.handle` (`page`) answers every request under `/ui/`, whichever server it came through: the
 files of the page (`assets`), and the API that the page and scripts use (`routes`), both behind
 `guard`.  What is shown comes from a `Source` (`sources`), read through the public face, a function
-per view (`views`, `decisions`, `nodes`); `worlds` are the forks somebody plays with, `changes` is
-the stream.  No scheduling happens here, and nothing but forks is ever changed.
+per view (`queues`, `decisions`, `nodes`); `worlds` are the forks somebody plays with, `changes` is
+the stream.  `replay` plays the results of a simulation instead.  No scheduling
+happens here, and nothing but forks is ever changed.
 """
 
 from stowplan.web.guard import Guard
 from stowplan.web.page import Page
-from stowplan.web.sources import Copied, Running, Source, Still
+from stowplan.web.replay import Replay
+from stowplan.web.sources import ClusterSource, Copied, Running, Source, Still
 
-__all__ = ["Copied", "Guard", "Page", "Running", "Source", "Still"]
+__all__ = [
+    "ClusterSource",
+    "Copied",
+    "Guard",
+    "Page",
+    "Replay",
+    "Running",
+    "Source",
+    "Still",
+]

@@ -12,72 +12,29 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-import msgspec
 import numpy as np
 
 from stowplan.errors import StowplanError
 from stowplan.web.nodes import amounts_used, flag_of, nodes_by_name
 from stowplan.web.queues import summary
 from stowplan.web.series import Series
-from stowplan.web.sources import Source
+from stowplan.web.sources import ClusterSource
+from stowplan.web.stream import BEAT_TICKS, TICK_S, Stream
 from stowplan.world.cluster import Cluster
 
-TICK_S = 0.2
 SAMPLE_EVERY = 5
 """Ticks from one sample of the time series, and one look at the nodes' flags, to the next."""
-WAITING_MAX = 50
-"""Messages that may wait for a reader."""
-WATCHERS_MAX = 32
-BEAT_TICKS = 25
-"""A message at least every so many ticks, so that a broken connection is noticed."""
 
 
-class Changes:
-    def __init__(self, source: Source, now: Callable[[], float]) -> None:
+class Changes(Stream):
+    def __init__(self, source: ClusterSource, now: Callable[[], float]) -> None:
+        super().__init__()
         self._source = source
         self._now = now
-        self._watchers: set[asyncio.Queue[bytes | None]] = set()
-        self._looking: asyncio.Task[None] | None = None
         self.series = Series()
         self._names: list[str] = []
         self._used: dict[str, Any] = {}
         self._flags: list[int] = []
-
-    @property
-    def is_full(self) -> bool:
-        return len(self._watchers) >= WATCHERS_MAX
-
-    def start(self) -> None:
-        self._looking = asyncio.get_running_loop().create_task(self._look())
-
-    async def stop(self) -> None:
-        if self._looking is not None:
-            self._looking.cancel()
-        for watcher in list(self._watchers):
-            self._leave(watcher)
-
-    def join(self) -> asyncio.Queue[bytes | None]:
-        """Messages from now on; None ends them."""
-        watcher: asyncio.Queue[bytes | None] = asyncio.Queue(WAITING_MAX + 1)
-        self._watchers.add(watcher)
-        return watcher
-
-    def leave(self, watcher: asyncio.Queue[bytes | None]) -> None:
-        self._watchers.discard(watcher)
-
-    def _leave(self, watcher: asyncio.Queue[bytes | None]) -> None:
-        self._watchers.discard(watcher)
-        while watcher.full():
-            watcher.get_nowait()
-        watcher.put_nowait(None)
-
-    def _send(self, event: str, data: Any) -> None:
-        message = b"event: " + event.encode() + b"\ndata: " + msgspec.json.encode(data) + b"\n\n"
-        for watcher in list(self._watchers):
-            if watcher.qsize() >= WAITING_MAX:
-                self._leave(watcher)
-            else:
-                watcher.put_nowait(message)
 
     async def _look(self) -> None:
         seen, tick = -1, 0

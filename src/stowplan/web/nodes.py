@@ -12,6 +12,7 @@ from stowplan.objects.node import Node
 from stowplan.objects.pod import ENDED_PHASES, Pod
 from stowplan.objects.resources import pod_requests
 from stowplan.web.asking import Ask, page_of
+from stowplan.web.devices import devices_by_node
 from stowplan.world.cluster import Cluster
 from stowplan.world.table import Table
 
@@ -59,9 +60,16 @@ def amounts_used(whole: Table, free: Table) -> dict[str, Any]:
 def map_view(cluster: Cluster, ask: Ask) -> dict[str, Any]:
     """Every node as a position in arrays, for one resource."""
     whole, free = cluster.allocatable(), cluster.free()
-    resources = _resources(whole)
+    devices = devices_by_node(cluster)
+    resources = [*_resources(whole), *devices]
     resource = ask.text("resource", "cpu")
-    if resource not in whole:
+    if resource in devices:
+        counts = [devices[resource].get(name, (0, 0)) for name in whole.index]
+        there, taken = [count[0] for count in counts], [count[1] for count in counts]
+    elif resource in whole:
+        there = whole[resource].tolist()
+        taken = (whole[resource] - free[resource]).tolist()
+    else:
         raise InputError(f"no node has {resource!r}", hint=f"there are: {', '.join(resources)}")
     nodes = nodes_by_name(cluster)
     ordered = [nodes[name] for name in whole.index]
@@ -78,8 +86,8 @@ def map_view(cluster: Cluster, ask: Ask) -> dict[str, Any]:
         "groups": groups,
         "names": whole.index,
         "group": [place[value] for value in values],
-        "whole": whole[resource].tolist(),
-        "used": (whole[resource] - free[resource]).tolist(),
+        "whole": there,
+        "used": taken,
         "pods": (whole["pods"] - free["pods"]).tolist(),
         "flags": [flag_of(node) for node in ordered],
     }
@@ -197,6 +205,11 @@ def node_view(cluster: Cluster, ask: Ask) -> dict[str, Any]:
             {"resource": resource, "used": there[resource] - left[resource], "whole": amount}
             for resource, amount in there.items()
             if amount or there[resource] != left[resource]
+        ]
+        + [
+            {"resource": resource, "used": counts[name][1], "whole": counts[name][0]}
+            for resource, counts in devices_by_node(cluster).items()
+            if name in counts
         ],
         "pods": page_of([_pod_row(pod) for pod in pods], ask),
         "turnedAway": turned_away(cluster, name),

@@ -26,8 +26,11 @@ from stowplan.web.asking import Ask
 from stowplan.web.assets import assets
 from stowplan.web.changes import Changes
 from stowplan.web.guard import COOKIE, HEADERS, KEY, Guard
-from stowplan.web.routes import MethodNotAllowed, Routes
-from stowplan.web.sources import Source
+from stowplan.web.paths import MethodNotAllowed, Paths
+from stowplan.web.replay import Replay, ReplayPaths
+from stowplan.web.routes import Routes
+from stowplan.web.sources import ClusterSource
+from stowplan.web.stream import Stream
 
 log = logging.getLogger(__name__)
 
@@ -42,19 +45,20 @@ JSON = "application/json"
 
 
 class Page:
-    def __init__(self, source: Source, guard: Guard, *, now: Callable[[], float]) -> None:
+    def __init__(
+        self, source: ClusterSource | Replay, guard: Guard, *, now: Callable[[], float]
+    ) -> None:
         self._source = source
         self._guard = guard
-        self._changes = Changes(source, now)
-        self._routes = Routes(source, self._changes)
+        self._stream, self._paths = _parts(source, now)
         self._requests = 0
 
     async def start(self) -> None:
         await self._source.start()
-        self._changes.start()
+        self._stream.start()
 
     async def close(self) -> None:
-        await self._changes.stop()
+        await self._stream.stop()
         await self._source.close()
 
     @property
@@ -89,7 +93,7 @@ class Page:
             return self._let_in(request, key)
         self._guard.check(request.headers, request.cookies, api=path.startswith(API))
         if path == STREAM and request.method == "GET":
-            return await self._stream(request)
+            return await self._watch(request)
         if path.startswith(API) or path == API.rstrip("/"):
             return await self._api(request)
         return _file(request)
@@ -114,15 +118,15 @@ class Page:
         below = request.rel_url.raw_path[len(API) :]
         body = await _body(request) if request.method in ("POST", "PUT") else {}
         ask = Ask(query=dict(request.query), body=body)
-        told = await self._routes.answer(request.method, below, ask)
+        told = await self._paths.answer(request.method, below, ask)
         return _json(told)
 
-    async def _stream(self, request: web.BaseRequest) -> web.StreamResponse:
-        if self._changes.is_full:
+    async def _watch(self, request: web.BaseRequest) -> web.StreamResponse:
+        if self._stream.is_full:
             raise TooManyRequests("too many pages watch already")
         headers = {**HEADERS, "Content-Type": "text/event-stream", "Cache-Control": "no-store"}
         response = web.StreamResponse(headers=headers)
-        watcher = self._changes.join()
+        watcher = self._stream.join()
         # It is not a request that somebody waits for; it has its own limit.
         self._requests -= 1
         try:
@@ -136,8 +140,16 @@ class Page:
                 request.transport.abort()
         finally:
             self._requests += 1
-            self._changes.leave(watcher)
+            self._stream.leave(watcher)
         return response
+
+
+def _parts(source: ClusterSource | Replay, now: Callable[[], float]) -> tuple[Stream, Paths]:
+    """What tells of changes, and what answers."""
+    if isinstance(source, Replay):
+        return Stream(), ReplayPaths(source)
+    changes = Changes(source, now)
+    return changes, Routes(source, changes)
 
 
 def _file(request: web.BaseRequest) -> web.Response:

@@ -6,84 +6,64 @@ asked so that the cluster itself does not wait for them.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any
-from urllib.parse import unquote
 
 from stowplan._version import __version__
 from stowplan.answers import why
-from stowplan.errors import NotFound, StowplanError
 from stowplan.web import decisions, nodes, queues, worlds
 from stowplan.web.asking import Ask
 from stowplan.web.changes import Changes
-from stowplan.web.sources import Source
+from stowplan.web.paths import NAME, Handler, Paths
+from stowplan.web.sources import ClusterSource
 from stowplan.web.worlds import Worlds
 from stowplan.world.cluster import Cluster
 
 View = Callable[[Cluster, Ask], Any]
-Handler = Callable[[Ask], Awaitable[Any]]
-
-_NAME = "([^/]+)"
 
 
-class MethodNotAllowed(StowplanError):
-    """The path is known, the method is not."""
+class Routes(Paths):
+    """Of a cluster."""
 
-
-class Routes:
-    def __init__(self, source: Source, changes: Changes) -> None:
+    def __init__(self, source: ClusterSource, changes: Changes) -> None:
         self._source = source
         self._changes = changes
         self.worlds = Worlds()
-        pod = f"pods/{_NAME}/{_NAME}"
+        pod = f"pods/{NAME}/{NAME}"
         short: dict[str, View] = {
             "map": nodes.map_view,
             "map/pods": nodes.map_pods,
             "search": nodes.search,
             "nodes": nodes.node_table,
-            f"nodes/{_NAME}": nodes.node_view,
+            f"nodes/{NAME}": nodes.node_view,
             "queue": queues.queue_view,
             "remarks": queues.remarks,
             "pods": queues.pod_table,
             pod: decisions.pod_view,
-            f"{pod}/attempts/{_NAME}": decisions.attempt_table,
+            f"{pod}/attempts/{NAME}": decisions.attempt_table,
             "events": queues.events_view,
             "manifest": worlds.manifest_text,
             "workloads": worlds.workloads,
         }
         long: dict[str, View] = {
             f"{pod}/why": decisions.why_view,
-            f"{pod}/why-not/{_NAME}": decisions.why_not,
+            f"{pod}/why-not/{NAME}": decisions.why_not,
             "pending": lambda cluster, ask: why(cluster).to_dict(),
         }
-        self._routes: list[tuple[re.Pattern[str], dict[str, Handler]]] = [
-            *((_pattern(path), {"GET": self._view(view)}) for path, view in short.items()),
-            *(
-                (_pattern(path), {"GET": self._view(view, long=True)})
-                for path, view in long.items()
-            ),
-            (_pattern(""), {"GET": self._about}),
-            (_pattern("time"), {"GET": self._time}),
-            (_pattern("check"), {"POST": self._view(worlds.check, long=True)}),
-            (_pattern("worlds"), {"GET": self._all_worlds, "POST": self._create}),
-            (_pattern(f"worlds/{_NAME}"), {"DELETE": self._delete}),
-            (_pattern(f"worlds/{_NAME}/changes"), {"POST": self._in_worlds(Worlds.change)}),
-            (_pattern(f"worlds/{_NAME}/diff"), {"GET": self._in_worlds(Worlds.difference)}),
-            (_pattern(f"worlds/{_NAME}/export"), {"GET": self._in_worlds(Worlds.export)}),
-        ]
-
-    async def answer(self, method: str, path: str, ask: Ask) -> Any:
-        """`path` is as it was sent, below `/ui/api/`: a name may have an escaped slash in it."""
-        for pattern, handlers in self._routes:
-            found = pattern.fullmatch(path.strip("/"))
-            if found is None:
-                continue
-            handler = handlers.get("GET" if method == "HEAD" else method)
-            if handler is None:
-                raise MethodNotAllowed(f"{method} is not for this path")
-            return await handler(Ask(tuple(map(unquote, found.groups())), ask.query, ask.body))
-        raise NotFound("there is nothing at this path; docs/page.md lists what there is")
+        super().__init__(
+            {
+                **{path: {"GET": self._view(view)} for path, view in short.items()},
+                **{path: {"GET": self._view(view, long=True)} for path, view in long.items()},
+                "": {"GET": self._about},
+                "time": {"GET": self._time},
+                "check": {"POST": self._view(worlds.check, long=True)},
+                "worlds": {"GET": self._all_worlds, "POST": self._create},
+                f"worlds/{NAME}": {"DELETE": self._delete},
+                f"worlds/{NAME}/changes": {"POST": self._in_worlds(Worlds.change)},
+                f"worlds/{NAME}/diff": {"GET": self._in_worlds(Worlds.difference)},
+                f"worlds/{NAME}/export": {"GET": self._in_worlds(Worlds.export)},
+            }
+        )
 
     def _view(self, view: View, *, long: bool = False) -> Handler:
         async def answer(ask: Ask) -> Any:
@@ -108,6 +88,7 @@ class Routes:
             **told,
             "name": source.name,
             "kind": source.kind,
+            "views": source.views,
             "live": source.live,
             "note": source.note,
             "problem": source.problem,
@@ -128,7 +109,3 @@ class Routes:
 
     async def _delete(self, ask: Ask) -> Any:
         return await self._source.work(lambda: self.worlds.delete(ask.parts[0]))
-
-
-def _pattern(path: str) -> re.Pattern[str]:
-    return re.compile(path)

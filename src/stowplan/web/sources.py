@@ -20,13 +20,19 @@ EVERY_S = 10.0
 """How often a copy of a live cluster is renewed."""
 
 
+VIEWS: tuple[str, ...] = ("map", "queue", "pods", "what-if", "time", "events")
+"""What can be seen of a cluster."""
+
+
 class Source(Protocol):
-    """What the page shows.  Nobody writes to it: changes are made to forks."""
+    """What the page shows."""
 
     name: str
     """For people: the files, the context, the address."""
     kind: str
-    """`dump`, `copy`, `embedded` or `scheduler`."""
+    """`dump`, `copy`, `embedded` or `simulation`."""
+    views: tuple[str, ...]
+    """Which views there are of it."""
     live: bool
     """Whether it changes by itself."""
     note: str
@@ -38,6 +44,14 @@ class Source(Protocol):
     def version(self) -> int:
         """Another one after every change."""
 
+    async def start(self) -> None: ...
+
+    async def close(self) -> None: ...
+
+
+class ClusterSource(Source, Protocol):
+    """A cluster.  Nobody writes to it: changes are made to forks."""
+
     async def read(self, question: Callable[[Cluster], Answer]) -> Answer:
         """A short question to the cluster as it is."""
 
@@ -46,10 +60,6 @@ class Source(Protocol):
 
     async def work(self, action: Callable[[], Answer]) -> Answer:
         """Something long about forks, on the thread where forks live."""
-
-    async def start(self) -> None: ...
-
-    async def close(self) -> None: ...
 
 
 class Worker:
@@ -69,6 +79,7 @@ class Still:
     """A cluster that stays as it is: a dump, with our decisions on what waits there."""
 
     kind = "dump"
+    views = VIEWS
     live = False
     problem = ""
 

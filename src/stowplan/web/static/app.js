@@ -5,7 +5,7 @@ import { get } from "./api.js";
 import { connect } from "./stream.js";
 import { enter, refresh, useData, useShared } from "./state.js";
 import { count, plural, time } from "./format.js";
-import { Badge, nodeHref, podHref, useStill } from "./parts.js";
+import { Badge, Loading, nodeHref, podHref, useStill } from "./parts.js";
 import { MapView } from "./views/map.js";
 import { QueueView } from "./views/queue.js";
 import { PodView, PodsView } from "./views/pod.js";
@@ -13,6 +13,7 @@ import { NodeView } from "./views/node.js";
 import { WhatIfView } from "./views/what-if.js";
 import { TimeView } from "./views/time.js";
 import { EventsView } from "./views/events.js";
+import { ReplayMap, ReplayNode, ReplayTime } from "./views/replay.js";
 
 const VIEWS = [
   { at: "map", title: "Map", key: "m" },
@@ -22,6 +23,9 @@ const VIEWS = [
   { at: "time", title: "Time", key: "t" },
   { at: "events", title: "Events", key: "e" },
 ];
+
+const TITLES = Object.fromEntries(VIEWS.map((each) => [each.at, each.title]));
+const SIMULATION = "simulation";
 
 /** @returns {string[]} the parts of the address after `#/` */
 function place() {
@@ -38,8 +42,18 @@ function decode(part) {
   }
 }
 
-/** @param {string[]} at */
-function viewAt(at) {
+/** Of a simulation, which has no queue and no decisions. @param {string[]} at */
+function replayAt([view, first]) {
+  if (view === "map") return { title: "Map", body: html`<${ReplayMap} />` };
+  if (view === "time") return { title: "Time", body: html`<${ReplayTime} />` };
+  if (view === "nodes" && first) return { title: `Node ${first}`, body: html`<${ReplayNode} key=${first} name=${first} />` };
+  return { title: "Not found", body: html`<p>There is no such view of a simulation. <a href="#/map">Go to the map</a>.</p>` };
+}
+
+/** @param {string[]} at @param {any} about */
+function viewAt(at, about) {
+  if (!about) return { title: TITLES[at[0]] || "Stowplan", body: html`<${Loading} />` };
+  if (about.kind === SIMULATION) return replayAt(at);
   const [view, first, second] = at;
   if (view === "map") return { title: "Map", body: html`<${MapView} />` };
   if (view === "queue") return { title: "Queue", body: html`<${QueueView} />` };
@@ -63,9 +77,15 @@ function App() {
     addEventListener("hashchange", move);
     return () => removeEventListener("hashchange", move);
   }, []);
-  const view = viewAt(at);
+  const about = shared.about;
+  const view = viewAt(at, about);
+  const views = VIEWS.filter((each) => !about || about.views.includes(each.at));
   useEffect(() => {
     document.title = `${view.title} · Stowplan`;
+  }, [view.title]);
+  useEffect(() => {
+    // On a narrow screen the views scroll.
+    document.querySelector("nav.views [aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
     if (!first.current) {
       heading.current?.focus({ preventScroll: true });
       scrollTo(0, 0);
@@ -85,26 +105,25 @@ function App() {
       } else if (event.key === "?") {
         setHelp(true);
       } else {
-        const named = VIEWS.find((each) => each.key === event.key);
+        const named = views.find((each) => each.key === event.key);
         if (named) location.hash = `#/${named.at}`;
       }
     }
     addEventListener("keydown", press);
     return () => removeEventListener("keydown", press);
-  }, [help]);
-  const about = shared.about;
+  }, [help, about?.kind]);
   return html`<div class=${`page ${shared.world ? "other-world" : ""}`}>
     <a class="skip" href="#main" onClick=${(/** @type {Event} */ e) => { e.preventDefault(); heading.current?.focus(); }}>Skip to the content</a>
     <header>
       <a class="brand" href="#/map"><img src="icon.svg" alt="" width="28" height="28" /><span>Stowplan</span></a>
-      <${Search} />
+      ${about?.kind === SIMULATION ? html`<div class="search"></div>` : html`<${Search} />`}
       <div class="source">
         <span class="source-name" title=${about?.note || ""}>${about ? about.name : "…"}</span>
         <${Connection} shared=${shared} />
         <button type="button" class="plain" aria-label="Help: keys and words" onClick=${() => setHelp(true)}>?</button>
       </div>
     </header>
-    <nav class="views" aria-label="Views"><ul>${VIEWS.map((each) => html`<li key=${each.at}><a href=${`#/${each.at}`}
+    <nav class="views" aria-label="Views"><ul>${views.map((each) => html`<li key=${each.at}><a href=${`#/${each.at}`}
       aria-current=${at[0] === each.at || (each.at === "map" && at[0] === "nodes") ? "page" : undefined}>${each.title}</a></li>`)}</ul></nav>
     ${shared.world ? html`<${WorldBanner} shared=${shared} />` : null}
     <main id="main">
@@ -120,6 +139,10 @@ function App() {
 /** @param {{about: any}} props */
 function Summary({ about }) {
   if (!about) return null;
+  if (about.kind === SIMULATION) {
+    return html`<ul class="summary" aria-label="The simulation"><li><strong>${count(about.runs)}</strong> ${about.runs === 1 ? "run" : "runs"}</li>
+      <li>${about.configs.join(", ")}</li></ul>`;
+  }
   const waiting = Object.values(about.lanes).reduce((sum, n) => sum + n, 0);
   return html`<ul class="summary" aria-label="The cluster now">
     <li><strong>${count(about.nodes)}</strong> nodes</li>
@@ -202,7 +225,7 @@ function Search() {
     </ul></div>`;
 }
 
-const KEYS = [["/", "search"], ["?", "this help"], ...VIEWS.map((each) => [each.key, each.title.toLowerCase()]), ["arrows, Enter", "on the map: move, open the node"], ["Esc", "close"]];
+const KEYS = [["/", "search"], ["?", "this help"], ...VIEWS.map((each) => [each.key, each.title.toLowerCase()]), ["arrows, Enter", "on the map: move, open the node"], ["arrows", "on the slider of a simulation: one sample on or back"], ["Esc", "close"]];
 const WORDS = [
   ["Fork", "another cluster that is as this one is now, and goes its own way. Only forks can be changed here."],
   ["Unschedulable", "no node takes the pod; it is tried again when something changes that may help."],

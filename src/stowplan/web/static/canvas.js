@@ -2,6 +2,7 @@
 
 export const CORDONED = 1;
 export const TAINTED = 2;
+export const AWAY = 8;
 const FULL_SHARE = 0.95;
 const CHOSEN_MS = 1500;
 const HEAD = 24;
@@ -12,7 +13,7 @@ export const PODS_FROM = 44;
 const CELL_MIN = 5;
 const CELL_MAX = 72;
 
-/** @typedef {{names: string[], group: number[], groups: string[], whole: number[], used: number[], pods: number[], flags: number[], resource: string}} MapData */
+/** @typedef {{names: string[], group: number[], groups: string[], whole: number[], used: number[], pods: number[], flags: number[], resource: string, heat?: boolean}} MapData `heat`: cells are coloured as a whole */
 
 /** What browser tests read: when the first picture was there, and how long frames took. */
 export const measured = { firstPictureMs: 0, frames: /** @type {number[]} */ ([]), gaps: /** @type {number[]} */ ([]), painted: 0 };
@@ -179,6 +180,10 @@ export class Picture {
     const dimmed = this.found !== null && !this.found.has(row);
     context.fillStyle = colors.ground;
     context.fillRect(x, y, cell, cell);
+    if (data.heat) {
+      this.paintHeat(row, part, (flags & AWAY) !== 0, size);
+      return;
+    }
     context.globalAlpha = dimmed ? 0.18 : 1;
     context.fillStyle = flags & CORDONED ? colors.cordoned : colors.empty;
     context.fillRect(x, y, size, size);
@@ -209,6 +214,27 @@ export class Picture {
       context.lineWidth = Math.max(1.5, cell / 8);
       const inset = context.lineWidth / 2;
       context.strokeRect(x + inset, y + inset, size - 2 * inset, size - 2 * inset);
+    }
+    context.globalAlpha = 1;
+    if (row === this.cursor) {
+      context.strokeStyle = colors.text;
+      context.lineWidth = 2;
+      context.strokeRect(x + 1, y + 1, size - 2, size - 2);
+    }
+  }
+
+  /** Of a simulation: one colour for the whole cell; a node that is away is an outline. @param {number} row @param {number} part @param {boolean} away @param {number} size */
+  paintHeat(row, part, away, size) {
+    const { context, colors } = this;
+    const [x, y] = [this.x[row], this.y[row]];
+    context.globalAlpha = this.found !== null && !this.found.has(row) ? 0.18 : 1;
+    if (away) {
+      context.strokeStyle = colors.away;
+      context.lineWidth = 1;
+      context.strokeRect(x + 0.5, y + 0.5, size - 1, size - 1);
+    } else {
+      context.fillStyle = part >= FULL_SHARE ? colors.full : colors.ramp[Math.round(part * 100)];
+      context.fillRect(x, y, size, size);
     }
     context.globalAlpha = 1;
     if (row === this.cursor) {
@@ -307,5 +333,16 @@ function colors(element) {
     mark: read("cell-mark"),
     chosen: read("cell-chosen"),
     label: read("label-back"),
+    away: read("strong-line"),
+    ramp: Array.from({ length: 101 }, (_, percent) => mixed(read("cell-empty"), read("cell-used"), percent / 100)),
   };
+}
+
+/** A colour between two, which are written `#rrggbb`. @param {string} from @param {string} to @param {number} part */
+function mixed(from, to, part) {
+  const levels = [1, 3, 5].map((n) => {
+    const [low, high] = [from, to].map((color) => Number.parseInt(color.slice(n, n + 2), 16));
+    return Math.round(low + (high - low) * part);
+  });
+  return `rgb(${levels.join(" ")})`;
 }

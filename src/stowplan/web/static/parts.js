@@ -68,7 +68,7 @@ export function Table({ caption, columns, rows, sort, order, onSort, mark, empty
 
 /** @param {{page: {total: number, offset: number, rows: any[]}, limit: number, go: (offset: number) => void, what: string}} props */
 export function Pager({ page, limit, go, what }) {
-  if (page.total <= limit && page.offset === 0) return html`<p class="pager dim">${count(page.total)} ${what}</p>`;
+  if (page.total <= limit && page.offset === 0) return html`<p class="pager dim">${count(page.total)} ${page.total === 1 ? what.replace(/^(\w+)s\b/, "$1") : what}</p>`;
   const last = Math.min(page.total, page.offset + limit);
   return html`<nav class="pager" aria-label=${`Pages of ${what}`}>
     <button type="button" disabled=${page.offset === 0} onClick=${() => go(Math.max(0, page.offset - limit))}>Previous</button>

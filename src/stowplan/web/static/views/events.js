@@ -19,6 +19,6 @@ export function EventsView() {
         { key: "time", label: "Time", cell: (/** @type {any} */ row) => html`<span class="nowrap">${stamp(row.time)}</span>` },
         { key: "reason", label: "Reason", cell: (/** @type {any} */ row) => html`<${Badge} kind=${row.type === "Warning" ? "warn" : ""}>${row.reason}<//>` },
         { key: "object", label: "Object", cell: (/** @type {any} */ row) => row.kind === "Pod" ? html`<${PodLink} name=${row.object} />` : row.kind === "Node" ? html`<${NodeLink} name=${row.object} />` : html`<span class="mono">${row.kind} ${row.object}</span>` },
-        { key: "note", label: "What happened" },
+        { key: "note", label: "What happened", cell: (/** @type {any} */ row) => html`<div class="why">${row.note}</div>` },
       ]} /><${Pager} page=${data} limit=${LIMIT} go=${setOffset} what="events" />` : html`<${Loading} />`}</section>`;
 }
