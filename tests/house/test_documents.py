@@ -117,7 +117,8 @@ def test_commands_parse(where: str, arguments: str) -> None:
 
 
 def _parse(command: click.Command, words: list[str]) -> None:
-    context = click.Context(command)
+    # With the names that help has everywhere: a command remembers those it is asked with first.
+    context = click.Context(command, **main.context_settings)
     valued = [p for p in command.params if not getattr(p, "is_flag", False)]
     if words and words[-1] in {option for p in valued for option in p.opts}:
         words = [*words, "VALUE"]  # An option may be mentioned without its value.
