@@ -8,8 +8,13 @@ it is good or there is no doubt.
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from itertools import count
+from pathlib import Path
 from time import process_time
+from typing import Any
 
 import pytest
 
@@ -31,6 +36,7 @@ from tests.hostile.life import (
     others_garbage_left_alone,
 )
 
+ROOT = Path(__file__).parents[2]
 SIZES = (100, 300, 1000)
 
 GROWTH_MAX = 1.3
@@ -92,19 +98,44 @@ def test_the_cost_grows_no_faster_than_the_size(name: str) -> None:
     calls = {n: cost_in_calls(Life(two(shape, n))) for n in SIZES}
     assert too_steep(calls, GROWTH_MAX, CALLS_FREE) == {}
 
+    times = measured(name)
+    if problems(name, times):
+        times = measured_alone(name)
+    assert problems(name, times) == {}
+
+
+def measured(name: str) -> dict[int, Costs]:
+    """The best of some rounds, until there is nothing to complain of."""
     times: dict[int, Costs] = {n: {} for n in SIZES}
     for _ in range(ROUNDS):
         for n in SIZES:
-            life = Life(two(shape, n))
+            life = Life(two(SHAPES[name], n))
             times[n] = best(cost_in_time(life), times[n])
             if name not in KEEPS_OTHERS_AWAY:
                 assert all(life.cluster.node_of(o.metadata.name) for o in life.others_left())
-        steep = too_steep(times, TIME_GROWTH_MAX, TIME_FREE_MS)
-        slow = name not in ONLY_WITH_NODES and times[SIZES[-1]]["others"] > OTHERS_MAX_MS
-        if not steep and not slow:
+        if not problems(name, times):
             break
-    assert steep == {}
-    assert not slow, times[SIZES[-1]]
+    return times
+
+
+def measured_alone(name: str) -> dict[int, Costs]:
+    """In a process of its own: what other tests left in this one is not the pod's doing."""
+    code = (
+        "import json, sys; from tests.hostile.test_large_objects import measured; "
+        "print(json.dumps(measured(sys.argv[1])))"
+    )
+    command = [sys.executable, "-c", code, name]
+    told = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    return {int(n): costs for n, costs in json.loads(told).items()}
+
+
+def problems(name: str, times: dict[int, Costs]) -> dict[str, Any]:
+    """What grows too fast, and others that wait for too long."""
+    found: dict[str, Any] = too_steep(times, TIME_GROWTH_MAX, TIME_FREE_MS)
+    others_ms = times[SIZES[-1]]["others"]
+    if name not in ONLY_WITH_NODES and others_ms > OTHERS_MAX_MS:
+        found = {**found, "others wait": others_ms}
+    return found
 
 
 @pytest.mark.slow
