@@ -7,6 +7,7 @@ one.  Each of the two is started once; `make e2e` gives each a worker of its own
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,13 @@ from tests.e2e.harness.world import World
 
 TEST_TIMEOUT_S = 180.0
 """For pytest-timeout, the last resort; waits of the tests themselves end earlier and say why."""
+
+
+def pytest_configure() -> None:
+    """Whoever runs this in the background may have us ignore SIGINT: the commands that are started
+    here would inherit that, and not hear Ctrl-C."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
