@@ -3,8 +3,7 @@
 import { html } from "../lib.js";
 import { Chart } from "../chart.js";
 import { useData, useShared } from "../state.js";
-import { number } from "../format.js";
-import { Card, Loading, Problem, Table } from "../parts.js";
+import { Loading, Problem } from "../parts.js";
 
 const CHARTS = [
   ["throughput", "Throughput", "a second"],
@@ -20,18 +19,5 @@ export function TimeView() {
   if (error) return html`<${Problem} error=${error} />`;
   if (!data) return html`<${Loading} />`;
   return html`${about && !about.live ? html`<p class="note">Nothing runs here: a dump has no minutes. There is one sample, of the moment when everything was decided.</p>` : null}
-    <div class="charts">${CHARTS.filter(([key]) => key !== "throughput" || about?.live).map(([key, title, unit]) => html`<${Chart} key=${key} id=${key} title=${title} unit=${unit} times=${data.time} series=${data[key]} />`)}</div>
-    <${Plugins} times=${data.plugins} />`;
-}
-
-/** @param {{times: any[] | undefined}} props */
-function Plugins({ times }) {
-  if (!times || !times.length) return null;
-  return html`<${Card} title="Where the time goes" id="plugins"><${Table} caption="Time of plugins, sampled" rows=${times} columns=${[
-    { key: "name", label: "Plugin and point" },
-    { key: "count", label: "Samples", num: true },
-    { key: "mean", label: "Mean, ms", num: true, cell: (/** @type {any} */ row) => number(row.mean * 1000) },
-    { key: "p95", label: "95 %, ms", num: true, cell: (/** @type {any} */ row) => number(row.p95 * 1000) },
-    { key: "share", label: "Share", num: true, cell: (/** @type {any} */ row) => `${number(row.share * 100)} %` },
-  ]} /><//>`;
+    <div class="charts">${CHARTS.filter(([key]) => key !== "throughput" || about?.live).map(([key, title, unit]) => html`<${Chart} key=${key} id=${key} title=${title} unit=${unit} times=${data.time} series=${data[key]} />`)}</div>`;
 }
