@@ -97,4 +97,5 @@ $(VENV)/.requirements: requirements/dev.txt
 $(VENV)/.package: $(VENV)/.requirements pyproject.toml
 	@echo "setup 3/3: installing stowplan"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@$(BIN)/python -m compileall -q src
 	@touch $@

@@ -8,23 +8,27 @@ on a node follows from the pods on it, whoever bound them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from stowplan.plugin import (
+    Action,
     Bind,
     Cycle,
+    EventRegistration,
     Handle,
     NodeInfo,
     NodeTable,
     PerNode,
     PodInfo,
     Reads,
+    Resource,
     Rows,
     Status,
     Verdict,
+    on,
     unschedulable,
     verdict_of,
 )
@@ -109,6 +113,11 @@ class GpuShare:
 
     def signature(self, pod: PodInfo) -> Ask:
         return gpus_asked(pod)
+
+    def events_to_register(self) -> Sequence[EventRegistration]:
+        """GPUs come back when a pod goes, and come with nodes."""
+        nodes = Action.ADD | Action.UPDATE_NODE_ALLOCATABLE
+        return (on(Resource.ASSIGNED_POD, Action.DELETE), on(Resource.NODE, nodes))
 
     def filter_node(self, cycle: Cycle, pod: PodInfo, node: NodeInfo) -> Status | None:
         ask = gpus_asked(pod)

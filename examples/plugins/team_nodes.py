@@ -6,9 +6,7 @@ gives the same answers for all nodes at once.
 
 from __future__ import annotations
 
-from typing import Any
-
-from stowplan.plugin import Cycle, Handle, NodeInfo, PodInfo, Status, unresolvable
+from stowplan.plugin import Cycle, NodeInfo, PodInfo, Status, unresolvable
 
 TEAM = "example.com/team"
 OTHER_TEAM = "node(s) belonged to another team"
@@ -16,9 +14,6 @@ OTHER_TEAM = "node(s) belonged to another team"
 
 class TeamNodes:
     name = "TeamNodes"
-
-    def __init__(self, args: Any, handle: Handle) -> None:
-        pass
 
     def filter_node(self, cycle: Cycle, pod: PodInfo, node: NodeInfo) -> Status | None:
         owner = node.labels.get(TEAM)

@@ -11,7 +11,6 @@ demo, and `stowplan.world`.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -32,18 +31,20 @@ from stowplan.cluster.port import Cluster, ListOptions
 from stowplan.config import SchedulerConfig, load_config
 from stowplan.core.algorithm import Explain, TieBreak
 from stowplan.core.attempts import AttemptLog, AttemptObserver
+from stowplan.core.bottlenecks import Bottlenecks
 from stowplan.core.machine import Machine
 from stowplan.core.profiles import Registry
 from stowplan.errors import AlreadyExists, ApiError, StowplanError
-from stowplan.framework.timing import Recorder
+from stowplan.framework.timing import Recorder, Recorders
 from stowplan.objects.api import Create, Patch
 from stowplan.objects.kinds import NODE, STORAGE_CLASS
 from stowplan.objects.times import format_time
 from stowplan.plugins import IN_TREE
+from stowplan.printable import logger
 from stowplan.runtime.driver import Driver, ExtenderClient
 from stowplan.runtime.event_recorder import EventRecorder
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 NODES_DEFAULT = 3
 """Made in a cluster that has none: one for each zone."""
@@ -52,6 +53,7 @@ BOOKMARKS_EVERY_S = 60.0
 GARBAGE_EVERY_S = 30.0
 FORGET_EVERY_S = 300.0
 """As often as kube-apiserver compacts its history."""
+TIMES_EVERY_S = 60.0
 RESTART_AFTER_S = 1.0
 """A scheduler that broke is replaced by a new one, which starts from what the cluster says."""
 
@@ -107,6 +109,8 @@ class Scheduling:
     """None: by the cluster's chance."""
     tie_break: TieBreak = "random"
     explain: Explain | None = None
+    times: Bottlenecks | None = None
+    """Is told where the time goes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,6 +215,8 @@ class EmbeddedCluster:
         self._repeat(BOOKMARKS_EVERY_S, self.store.send_bookmarks)
         self._repeat(GARBAGE_EVERY_S, self.store.collect_garbage)
         self._repeat(FORGET_EVERY_S, self.store.forget_old)
+        if self.times is not None:
+            self._repeat(TIMES_EVERY_S, self.times.rotate)
 
     def start_scheduler(self) -> None:
         if self.scheduler is not None:
@@ -231,6 +237,11 @@ class EmbeddedCluster:
     def busy(self) -> bool:
         """A decision is still on its way into the store."""
         return self.scheduler is not None and self.scheduler.busy
+
+    @property
+    def times(self) -> Bottlenecks | None:
+        """Where the scheduler's time goes, if somebody measures that."""
+        return None if self.parts.scheduling is None else self.parts.scheduling.times
 
     @property
     def has_work(self) -> bool:
@@ -272,6 +283,7 @@ class EmbeddedCluster:
             config=scheduling.config,
             seed=self._random.getrandbits(32) if seed is None else seed,
             log=scheduling.log,
+            recorder=None if scheduling.times is None else Recorders(scheduling.times),
             registry=scheduling.registry,
             tie_break=scheduling.tie_break,
             extender_client=scheduling.extender_client,
@@ -279,6 +291,8 @@ class EmbeddedCluster:
             first_event=int(self.store.resource_version),
         )
         driver.machine.algorithm.explain = scheduling.explain
+        if scheduling.times is not None:
+            driver.machine.log.observe(scheduling.times)
         driver.on_failure = partial(self._broke, driver)
         return driver
 

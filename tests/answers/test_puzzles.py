@@ -6,7 +6,15 @@ import pytest
 
 import stowplan as sp
 from stowplan.plugins import IN_TREE
-from tests.answers import puzzles_nodes, puzzles_pairs, puzzles_pods, puzzles_storage
+from tests.answers import (
+    puzzles_devices,
+    puzzles_groups,
+    puzzles_more,
+    puzzles_nodes,
+    puzzles_pairs,
+    puzzles_pods,
+    puzzles_storage,
+)
 from tests.answers.building import GONE, Data, Puzzle, applied
 
 PUZZLES = [
@@ -14,6 +22,9 @@ PUZZLES = [
     *puzzles_pods.PUZZLES,
     *puzzles_storage.PUZZLES,
     *puzzles_pairs.PUZZLES,
+    *puzzles_more.PUZZLES,
+    *puzzles_devices.PUZZLES,
+    *puzzles_groups.PUZZLES,
 ]
 
 
@@ -65,8 +76,8 @@ def test_there_are_enough_and_every_filter_has_some() -> None:
     covered = {plugin for puzzle in PUZZLES for plugin in puzzle.covers.split()}
     filters = {name for name, plugin in IN_TREE.items() if hasattr(plugin, "filter_node")}
 
-    assert len(PUZZLES) >= 60
+    assert len(PUZZLES) >= 140
     assert len({puzzle.name for puzzle in PUZZLES}) == len(PUZZLES)
-    # A pod with a node's name is not pending; declared features are asked of pods by new fields.
-    assert filters - covered == {"NodeName", "NodeDeclaredFeatures"}
-    assert sum(len(puzzle.covers.split()) > 1 for puzzle in PUZZLES) >= 10
+    # A pod with a node's name is not pending.
+    assert filters - covered == {"NodeName"}
+    assert sum(len(puzzle.covers.split()) > 1 for puzzle in PUZZLES) >= 25

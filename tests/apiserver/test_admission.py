@@ -399,7 +399,7 @@ def test_label_keys_are_folded_into_selectors() -> None:
         )
 
 
-def test_a_term_without_a_selector_stays_as_it_is() -> None:
+def test_a_constraint_with_label_keys_needs_a_selector() -> None:
     spread = TopologySpreadConstraint(
         max_skew=1,
         topology_key="zone",
@@ -407,9 +407,8 @@ def test_a_term_without_a_selector_stays_as_it_is() -> None:
         match_label_keys=["hash"],
     )
 
-    spec = create_pod(new_store(), labels={"hash": "1"}, topology_spread_constraints=[spread]).spec
-
-    assert spec.topology_spread_constraints == [spread]
+    with pytest.raises(Invalid, match="must not be specified when labelSelector is not set"):
+        create_pod(new_store(), labels={"hash": "1"}, topology_spread_constraints=[spread])
 
 
 def test_a_claim_gets_the_default_storage_class() -> None:

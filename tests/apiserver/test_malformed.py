@@ -56,7 +56,7 @@ TEMPLATE = {
                     {
                         "topologyKey": "z",
                         "labelSelector": {"matchLabels": {"a": "b"}},
-                        "matchLabelKeys": ["a"],
+                        "matchLabelKeys": ["rev"],
                     }
                 ]
             },
@@ -68,7 +68,7 @@ TEMPLATE = {
 }
 META = {
     "name": "x",
-    "labels": {"a": "b"},
+    "labels": {"a": "b", "rev": "1"},
     "finalizers": ["a.b/c"],
     "ownerReferences": [{"apiVersion": "v1", "kind": "Service", "name": "s", "uid": "u"}],
 }

@@ -1,38 +1,54 @@
-"""Stowplan and kube-scheduler on the same API server, in the same run.
+"""Stowplan and kube-scheduler on the same kind of API server, in the same run.
 
     python -m tests.bench.against_kube_scheduler [--nodes 1000] [--pods 3000] [--rounds 2]
     python -m tests.bench.against_kube_scheduler --claims [--nodes 500] [--pods 2000]
+    python -m tests.bench.against_kube_scheduler --start [--nodes 1000] [--pods 3000]
+    python -m tests.bench.against_kube_scheduler --memory [--nodes 2000] [--pods 30000]
+    python -m tests.bench.against_kube_scheduler --steady [--nodes 1000] [--seconds 20]
+    python -m tests.bench.against_kube_scheduler --standby [--nodes 1000]
 
-For each of them, in turn: nodes, a backlog of pods that nobody schedules, then the scheduler is
-started as a process of its own, with its client's limits out of the way, and the pods are watched.
-With `--claims` nodes have eight devices each, and every pod a claim for one of its own.
-The rate is that from the first binding to the last.  Needs etcd, kube-apiserver and kube-scheduler;
-builds them where there is a Go toolchain (see `tests.e2e.build_control_plane`).
+For each of them, in turn, on a cluster of its own: nodes, pods, then the scheduler as a process of
+its own, with its client's limits out of the way, and the pods are watched.
+
+    (nothing)   a backlog: pods per second from the first binding to the last
+    --claims    the same; nodes have eight devices each, and every pod a claim for one of its own
+    --start     from the start of the process to the first binding of a backlog
+    --memory    the same with a cluster full of running pods, and what is resident once at rest
+    --steady    100 mixed pods a second, each deleted 10 s after it was bound: processor time per
+                pod, and from created to bound as a third party sees it
+    --standby   from SIGTERM of the leader to the first binding by the replica that waited
+
+Needs etcd, kube-apiserver and kube-scheduler; builds them where there is a Go toolchain (see
+`tests.e2e.build_control_plane`).
 """
 
 from __future__ import annotations
 
 import argparse
-import http.client
-import json
-import os
-import ssl
-import sys
-import tempfile
+import signal
+import statistics
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
-from tests.e2e.build_control_plane import find_or_build
-from tests.e2e.harness.api import Api, in_parallel
-from tests.e2e.harness.cluster import ADMIN, STOWPLAN, Cluster, RealCluster
-from tests.e2e.harness.objects import COLLECTIONS, NAMESPACE, node, pod
-from tests.e2e.harness.processes import Process, free_port
+from tests.bench.mixed import mixed_pod, uneven_node
+from tests.bench.side_by_side import (
+    Stage,
+    Watched,
+    commands,
+    processor_s,
+    resident_mib,
+    staged,
+)
+from tests.e2e.harness.api import in_parallel
+from tests.e2e.harness.objects import COLLECTIONS, NAMESPACE, node, path_of, pod
 
-PROGRAMS = ("etcd", "kube-apiserver", "kube-scheduler")
-QPS = 5000
+Data = dict[str, Any]
+Command = list[Path | str]
+Figures = dict[str, float]
+
 DRIVER = "gpu.example.com"
 DEVICES = "/apis/resource.k8s.io/v1"
 DEVICES_PER_NODE = 8
@@ -41,177 +57,210 @@ KINDS = {
     kind: {"apiVersion": "resource.k8s.io/v1", "kind": kind}
     for kind in ("DeviceClass", "ResourceSlice", "ResourceClaim")
 }
-WATCH_TIMEOUT_S = 600.0
+RATE_PER_S = 100
+LIFE_S = 10.0
+REST_S = 5.0
+RETRY_PERIOD_S = 2.0
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--claims", action="store_true")
+    which = parser.add_mutually_exclusive_group()
+    for name in MODES:
+        if name != "backlog":
+            which.add_argument(f"--{name}", dest="mode", action="store_const", const=name)
     parser.add_argument("--nodes", type=int)
     parser.add_argument("--pods", type=int)
+    parser.add_argument("--seconds", type=int, default=20)
     parser.add_argument("--rounds", type=int, default=2)
     arguments = parser.parse_args()
-    claims = arguments.claims
-    nodes, pods, goal = (500, 2000, 4.0) if claims else (1000, 3000, 1.3)
-    nodes, pods = arguments.nodes or nodes, arguments.pods or pods
-    programs = find_or_build(os.environ, PROGRAMS)
-    commands = {
-        "kube-scheduler": [programs / "kube-scheduler"],
-        "stowplan": [STOWPLAN, "run"],
-    }
-    rates: dict[str, list[float]] = {name: [] for name in commands}
+    measure, nodes, pods = MODES[arguments.mode or "backlog"]
+    nodes = arguments.nodes or nodes
+    pods = RATE_PER_S * arguments.seconds if measure is steady else arguments.pods or pods
+    found: dict[str, list[Figures]] = {name: [] for name in commands()}
     # In turn, so that a busy minute meets both.
     for number in range(arguments.rounds):
-        for name, command in commands.items():
-            rate = run(programs, command, nodes, pods, claims=claims)
-            rates[name].append(rate)
-            print(f"round {number + 1}: {name:<15} {rate:7.0f} pods/s", flush=True)
-    best = {name: max(found) for name, found in rates.items()}
-    ratio = best["stowplan"] / best["kube-scheduler"]
-    print(
-        f"best: kube-scheduler {best['kube-scheduler']:.0f}, stowplan {best['stowplan']:.0f}",
-        end="",
+        for name, command in commands().items():
+            with staged() as stage:
+                figures = measure(stage, command, nodes, pods)
+            found[name].append(figures)
+            told = ", ".join(f"{what} {value:,.4g}" for what, value in figures.items())
+            print(f"round {number + 1}: {name:<15} {told}", flush=True)
+    for what in found["stowplan"][0]:
+        ratios = [
+            ours[what] / theirs[what]
+            for ours, theirs in zip(found["stowplan"], found["kube-scheduler"], strict=True)
+        ]
+        print(f"stowplan / kube-scheduler, {what}: {', '.join(f'{r:.2f}' for r in ratios)}")
+
+
+def backlog(stage: Stage, command: Command, nodes: int, pods: int) -> Figures:
+    stage.create("Node", plain_node, nodes)
+    stage.create("Pod", plain_pod, pods)
+    return {"pods/s": _rate(stage, command, pods)}
+
+
+def claims(stage: Stage, command: Command, nodes: int, pods: int) -> Figures:
+    stage.create("Node", plain_node, nodes)
+    stage.create(f"{DEVICES}/deviceclasses", device_class, 1)
+    stage.create(f"{DEVICES}/resourceslices", slice_of, nodes)
+    stage.create(CLAIMS, claim, pods)
+    stage.create("Pod", pod_with_claim, pods)
+    return {"pods/s": _rate(stage, command, pods)}
+
+
+def _rate(stage: Stage, command: Command, pods: int) -> float:
+    watched = stage.watch()
+    stage.start(command)
+    watched.until_bound(pods)
+    times_s = watched.bound_s.values()
+    return pods / (max(times_s) - min(times_s))
+
+
+def start(stage: Stage, command: Command, nodes: int, pods: int) -> Figures:
+    stage.create("Node", plain_node, nodes)
+    stage.create("Pod", plain_pod, pods)
+    return _first_bind(stage, command)
+
+
+def memory(stage: Stage, command: Command, nodes: int, pods: int) -> Figures:
+    stage.create("Node", plain_node, nodes)
+    stage.create("Pod", lambda number: running_pod(number, nodes), pods)
+    stage.create("Pod", plain_pod, 1, first=pods)
+    figures = _first_bind(stage, command)
+    time.sleep(REST_S)
+    return {**figures, "resident MiB": resident_mib(stage.schedulers[0])}
+
+
+def _first_bind(stage: Stage, command: Command) -> Figures:
+    watched = stage.watch()
+    started_s = time.monotonic()
+    scheduler = stage.start(command)
+    watched.until_bound(1)
+    first_s = min(watched.bound_s.values()) - started_s
+    return {"first bind s": first_s, "processor s until then": processor_s(scheduler)}
+
+
+def standby(stage: Stage, command: Command, nodes: int, pods: int) -> Figures:
+    stage.create("Node", plain_node, nodes)
+    stage.create("Pod", plain_pod, pods)
+    watched = stage.watch()
+    leader = stage.start(command, elect=True)
+    watched.until_bound(pods)
+    stage.start(command, elect=True)
+    # It has to have read everything, and to have asked for the lease.
+    time.sleep(REST_S + RETRY_PERIOD_S)
+    leader.signal(signal.SIGTERM)
+    ended_s = time.monotonic()
+    leader.wait()
+    stage.create("Pod", plain_pod, 1, first=pods)
+    watched.until_bound(pods + 1)
+    return {"take-over s": max(watched.bound_s.values()) - ended_s}
+
+
+def steady(stage: Stage, command: Command, nodes: int, pods: int) -> Figures:
+    stage.create("Node", uneven_node, nodes)
+    # One pod first, so that the start is not measured.
+    watched = stage.watch()
+    scheduler = stage.start(command)
+    stage.create("Pod", plain_pod, 1, first=pods)
+    watched.until_bound(1)
+    before_s = processor_s(scheduler)
+    load = threading.Thread(target=_play, args=(stage, watched, pods), daemon=True)
+    load.start()
+    watched.until_bound(pods + 1)
+    load.join()
+    took_s = processor_s(scheduler) - before_s
+    waits_ms = sorted(
+        (watched.bound_s[f"pod-{number}"] - watched.added_s[f"pod-{number}"]) * 1000
+        for number in range(pods)
     )
-    print(f" pods/s: {ratio:.2f} times as many (goal: {goal})")
+    return {
+        "processor ms/pod": took_s * 1000 / pods,
+        "p50 ms": statistics.median(waits_ms),
+        "p99 ms": waits_ms[len(waits_ms) * 99 // 100],
+    }
 
 
-def run(
-    programs: Path, command: list[Path | str], nodes: int, pods: int, *, claims: bool = False
-) -> float:
-    """Pods per second on a new cluster."""
-    with tempfile.TemporaryDirectory() as folder:
-        cluster = RealCluster(Path(folder) / "cluster", programs)
-        scheduler: Process | None = None
-        try:
-            cluster.start()
-            api = cluster.api()
-            in_parallel(
-                lambda number: api.post(COLLECTIONS["Node"], node(f"node-{number}")), range(nodes)
-            )
-            if claims:
-                offer_devices(api, nodes)
-                in_parallel(lambda number: api.post(CLAIMS, claim(number)), range(pods))
-            made = pod_with_claim if claims else plain_pod
-            in_parallel(lambda number: api.post(COLLECTIONS["Pod"], made(number)), range(pods))
-            version = api.get(COLLECTIONS["Pod"], limit="1")["metadata"]["resourceVersion"]
-            watch = BindingWatch(cluster, version)
-            # It is open before the first binding: bindings are timed as they arrive.
-            watch.open()
-            scheduler = start(cluster, command, Path(folder))
-            return pods / watch.seconds_until(pods)
-        finally:
-            if scheduler is not None:
-                scheduler.stop()
-            cluster.stop()
+def _play(stage: Stage, watched: Watched, pods: int) -> None:
+    """Create so many a second, and delete each some time after it was bound."""
+    api = stage.api
+    begun_s = time.monotonic()
+    deleted: set[int] = set()
+    created = 0
+    while len(deleted) < pods:
+        now_s = time.monotonic()
+        due = min(pods, int((now_s - begun_s) * RATE_PER_S))
+        in_parallel(lambda n: api.post(COLLECTIONS["Pod"], mixed_pod(n)), range(created, due))
+        created = due
+        over = [
+            number
+            for number in range(created)
+            if number not in deleted
+            and watched.bound_s.get(f"pod-{number}", now_s) + LIFE_S <= now_s
+        ]
+        in_parallel(lambda n: api.delete(path_of("Pod", f"pod-{n}")), over)
+        deleted.update(over)
+        time.sleep(0.01)
 
 
-def plain_pod(number: int) -> dict[str, Any]:
+# -- objects --------------------------------------------------------------------------------
+
+
+def plain_node(number: int) -> Data:
+    return node(f"node-{number}")
+
+
+def plain_pod(number: int) -> Data:
     return pod(f"pod-{number}")
 
 
-# -- devices --------------------------------------------------------------------------------
+def running_pod(number: int, nodes: int) -> Data:
+    return pod(f"pod-{number}", nodeName=f"node-{number % nodes}")
 
 
-def offer_devices(api: Api, nodes: int) -> None:
-    """Eight for each node, and a class that has them all."""
+def device_class(number: int) -> Data:
     expression = f'device.driver == "{DRIVER}"'
-    class_ = {
-        "metadata": {"name": "gpu"},
-        "spec": {"selectors": [{"cel": {"expression": expression}}]},
-    }
-    api.post(f"{DEVICES}/deviceclasses", {**KINDS["DeviceClass"], **class_})
-    in_parallel(
-        lambda number: api.post(f"{DEVICES}/resourceslices", slice_of(f"node-{number}")),
-        range(nodes),
-    )
+    spec = {"selectors": [{"cel": {"expression": expression}}]}
+    return {**KINDS["DeviceClass"], "metadata": {"name": "gpu"}, "spec": spec}
 
 
-def slice_of(node: str) -> dict[str, Any]:
+def slice_of(number: int) -> Data:
+    name = f"node-{number}"
     attributes = {"model": {"string": "A100"}, "driverVersion": {"version": "1.2.3"}}
     spec = {
         "driver": DRIVER,
-        "nodeName": node,
-        "pool": {"name": node, "generation": 1, "resourceSliceCount": 1},
+        "nodeName": name,
+        "pool": {"name": name, "generation": 1, "resourceSliceCount": 1},
         "devices": [
             {"name": f"gpu-{n}", "attributes": attributes} for n in range(DEVICES_PER_NODE)
         ],
     }
-    return {**KINDS["ResourceSlice"], "metadata": {"name": f"{node}-gpus"}, "spec": spec}
+    return {**KINDS["ResourceSlice"], "metadata": {"name": f"{name}-gpus"}, "spec": spec}
 
 
-def claim(number: int) -> dict[str, Any]:
+def claim(number: int) -> Data:
     requests = [{"name": "gpu", "exactly": {"deviceClassName": "gpu"}}]
     metadata = {"name": f"claim-{number}", "namespace": NAMESPACE}
     spec = {"devices": {"requests": requests}}
     return {**KINDS["ResourceClaim"], "metadata": metadata, "spec": spec}
 
 
-def pod_with_claim(number: int) -> dict[str, Any]:
+def pod_with_claim(number: int) -> Data:
     claims = [{"name": "gpu", "resourceClaimName": f"claim-{number}"}]
     return pod(f"pod-{number}", resourceClaims=claims)
 
 
-def start(cluster: Cluster, command: list[Path | str], folder: Path) -> Process:
-    kubeconfig = cluster.kubeconfig(ADMIN)
-    config: dict[str, Any] = {
-        "apiVersion": "kubescheduler.config.k8s.io/v1",
-        "kind": "KubeSchedulerConfiguration",
-        "leaderElection": {"leaderElect": False},
-        "clientConnection": {"kubeconfig": str(kubeconfig), "qps": QPS, "burst": QPS},
-    }
-    file = folder / "config.yaml"
-    file.write_text(json.dumps(config))
-    flags = {"config": file, "secure-port": free_port(), "bind-address": "127.0.0.1"}
-    flags["cert-dir"] = folder / "certs"
-    parts = [*command, *(f"--{name}={value}" for name, value in flags.items())]
-    return Process("scheduler", parts, folder / "scheduler.log", {})
-
-
-class BindingWatch:
-    """Sees pods get their nodes, as a third party does."""
-
-    def __init__(self, cluster: Cluster, version: str) -> None:
-        self._cluster = cluster
-        self._version = version
-        self._connection: http.client.HTTPSConnection | None = None
-        self._events: http.client.HTTPResponse | None = None
-
-    def open(self) -> None:
-        url = urlsplit(self._cluster.url)
-        tls = ssl.create_default_context(cadata=self._cluster.ca)
-        self._connection = http.client.HTTPSConnection(
-            str(url.hostname), url.port, timeout=WATCH_TIMEOUT_S, context=tls
-        )
-        path = f"{COLLECTIONS['Pod']}?watch=1&resourceVersion={self._version}"
-        token = self._cluster.tokens[ADMIN]
-        self._connection.request("GET", path, headers={"Authorization": f"Bearer {token}"})
-        self._events = self._connection.getresponse()
-
-    def seconds_until(self, pods: int) -> float:
-        """From the first pod with a node to the last of so many."""
-        bound: set[str] = set()
-        first_s = 0.0
-        for seen in self._pods():
-            if seen["spec"].get("nodeName"):
-                bound.add(seen["metadata"]["name"])
-                first_s = first_s or time.monotonic()
-            if len(bound) == pods:
-                break
-        return time.monotonic() - first_s
-
-    def _pods(self) -> Iterator[dict[str, Any]]:
-        while True:
-            assert self._events is not None
-            assert self._connection is not None
-            for line in self._events:
-                event = json.loads(line)
-                if event["type"] == "ERROR":
-                    sys.exit(f"error: the watch failed: {event['object']}")
-                self._version = event["object"]["metadata"]["resourceVersion"]
-                yield event["object"]
-            # The API server ends watches of those who are slow; on a busy machine we are.
-            self._connection.close()
-            self.open()
+Measure = Callable[[Stage, Command, int, int], Figures]
+MODES: dict[str, tuple[Measure, int, int]] = {
+    "backlog": (backlog, 1000, 3000),
+    "claims": (claims, 500, 2000),
+    "start": (start, 1000, 3000),
+    "memory": (memory, 2000, 30_000),
+    "steady": (steady, 1000, 0),
+    "standby": (standby, 1000, 1000),
+}
+"""What is measured, with how many nodes and pods."""
 
 
 if __name__ == "__main__":

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from stowplan.bench.histograms import summary
 from stowplan.bench.measure import Throughput, percentile
+from stowplan.bench.run import summary
 from stowplan.framework.histogram import Histogram
 from tests.bench.playing import play, written
 

@@ -7,20 +7,18 @@ import re
 import pytest
 from click.testing import CliRunner
 
-from stowplan.cli import _demo_report, main
-from stowplan.cli._demo_run import Story, run
-from stowplan.clock import VirtualClock
+from stowplan.cli import main
+from stowplan.cli._demo_run import Story, run, show
 
 NODES, PODS = 60, 400
 
 
 def tell(seed: int = 1) -> Story:
-    clock = VirtualClock(now_s=1.7e9)
-    return run(NODES, PODS, seed, clock=clock, pause=clock.advance)
+    return run(NODES, PODS, seed, "virtual")
 
 
 def report(story: Story, capsys: pytest.CaptureFixture[str]) -> str:
-    _demo_report.show(story)
+    show(story)
     return capsys.readouterr().out
 
 
@@ -28,14 +26,13 @@ def report(story: Story, capsys: pytest.CaptureFixture[str]) -> str:
 def test_every_pod_is_accounted_for() -> None:
     story = tell()
 
-    machine = story.driver.machine
-    assert machine.queue.pending_counts() == {
-        "active": 0,
-        "backoff": 0,
+    counts = story.cluster.lane_counts()
+    assert {lane: count for lane, count in counts.items() if count} == {
         "unschedulable": len(story.pending),
         "gated": 3,
     }
-    assert story.bound + len(story.pending) + 3 + len(story.preemptions) == PODS
+    bound = len(story.cluster.pods(pending=False))
+    assert bound + len(story.pending) + 3 + len(story.preemptions) == PODS
     assert story.preemptions
     assert {victim.split("/")[1].split("-")[0] for victim, _, _ in story.preemptions} == {"batch"}
     assert {taker.split("/")[1].split("-")[0] for _, taker, _ in story.preemptions} == {"urgent"}
@@ -43,9 +40,10 @@ def test_every_pod_is_accounted_for() -> None:
 
 @pytest.mark.slow
 def test_no_node_is_overcommitted() -> None:
-    for info in tell().driver.machine.cache.nodes.values():
-        for resource, amount in info.requested.items():
-            assert amount <= info.allocatable.get(resource, 0), (info.name, resource)
+    free = tell().cluster.free()
+
+    assert len(free) == NODES
+    assert all((free[resource] >= 0).all() for resource in ("cpu", "memory", "pods"))
 
 
 @pytest.mark.slow

@@ -156,7 +156,10 @@ def test_a_large_gang_is_told_how_many_nodes_it_lacks(tmp_path: Path) -> None:
     assert (told["fix"]["title"], told["helps"]) == ("add 4 nodes like node-1", 9)
     for pod in (told["pods"][0], told["pods"][-1]):
         answer = json.loads(ask(tmp_path, "why", pod, "-o", "json", nodes=nodes).stdout)
-        assert [fix["title"] for fix in answer["fixes"]] == ["add 4 nodes like node-1"]
+        best, *others = (fix["title"] for fix in answer["fixes"])
+        assert best == "add 4 nodes like node-1"
+        # Which two go first is chance; with fewer members than it asks for the others still wait.
+        assert set(others) <= {"let the group default/training need 2 pods instead of 9"}
         assert len(answer["group"]["placed"]) == 2
 
 

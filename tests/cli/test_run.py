@@ -92,7 +92,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[RunOptions]:
     """What would have been started."""
     found: list[RunOptions] = []
 
-    def run(options: RunOptions) -> int:
+    def run(options: RunOptions, page: object) -> int:
         found.append(options)
         return 0
 
@@ -260,7 +260,7 @@ def test_flags_that_mean_nothing_here_are_named(started: list[RunOptions]) -> No
 
 
 def test_the_exit_code_is_that_of_the_scheduler(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live, "run", lambda options: 1)
+    monkeypatch.setattr(live, "run", lambda options, page: 1)
 
     assert invoke().exit_code == 1
 

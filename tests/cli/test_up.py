@@ -30,8 +30,8 @@ from click.testing import CliRunner
 from stowplan.apiserver.simulated_nodes import read_nodes
 from stowplan.apiserver.store import Store
 from stowplan.cli import main
-from stowplan.cli._up_changes import tell_changes
 from stowplan.cli._up_kubeconfig import NAME, kubeconfig, write_kubeconfig
+from stowplan.cli._up_serve import tell_changes
 from stowplan.clock import VirtualClock
 from stowplan.cluster.port import ListOptions
 from stowplan.config import load_config

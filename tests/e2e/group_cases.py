@@ -93,6 +93,8 @@ class Case:
     """Pods that end then: nobody else ends those that were evicted."""
     compares_events: bool = True
     """Not where what was said on the way depends on how often it was tried."""
+    profiles: list[Data] = field(default_factory=list)
+    """Of the configuration; none: the default one."""
 
 
 IN_RACKS = [

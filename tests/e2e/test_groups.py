@@ -19,6 +19,7 @@ import pytest
 
 from tests.e2e.build_control_plane import MissingControlPlane, find
 from tests.e2e.group_cases import ALL, CASES, GROUPS, OWN, Case
+from tests.e2e.group_edge_cases import EDGE_CASES
 from tests.e2e.harness.cluster import ADMIN, RealCluster
 from tests.e2e.harness.objects import COLLECTIONS
 from tests.e2e.harness.processes import Process
@@ -49,10 +50,10 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealCluster]:
     made.stop()
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", [*CASES, *EDGE_CASES], ids=lambda case: case.name)
 def test_the_same_answers(cluster: RealCluster, tmp_path: Path, case: Case) -> None:
-    theirs = _seen(cluster, case, partial(_stock, cluster, tmp_path, case.gates))
-    ours = _seen(cluster, case, partial(_own, cluster, tmp_path, case.gates))
+    theirs = _seen(cluster, case, partial(_stock, cluster, tmp_path, case))
+    ours = _seen(cluster, case, partial(_own, cluster, tmp_path, case))
 
     assert ours == theirs
 
@@ -86,20 +87,27 @@ def _seen(cluster: RealCluster, case: Case, start: Callable[[], Callable[[], Non
     return found if case.compares_events else {**found, "events": []}
 
 
-def _own(cluster: RealCluster, folder: Path, gates: str) -> Callable[[], None]:
+def _own(cluster: RealCluster, folder: Path, case: Case) -> Callable[[], None]:
     name = f"own-{len(list(folder.iterdir()))}"
-    flags = (f"--feature-gates={gates}",) if gates else ()
-    return Scheduler(cluster, folder, name=name, arguments=flags).start().stop
+    made = Scheduler(cluster, folder, name=name, arguments=_flags(case), **_changes(case))
+    return made.start().stop
 
 
-def _stock(cluster: RealCluster, folder: Path, gates: str) -> Callable[[], None]:
+def _stock(cluster: RealCluster, folder: Path, case: Case) -> Callable[[], None]:
     program = find(os.environ, ("kube-scheduler",)) / "kube-scheduler"
     number = len(list(folder.iterdir()))
     config = folder / f"stock-{number}.yaml"
-    config.write_text(json.dumps(configuration(cluster.kubeconfig(ADMIN))))
-    flags = [f"--feature-gates={gates}"] if gates else []
-    command = [program, "--config", config, "--secure-port", "0", *flags]
+    config.write_text(json.dumps(configuration(cluster.kubeconfig(ADMIN), **_changes(case))))
+    command = [program, "--config", config, "--secure-port", "0", *_flags(case)]
     return Process("kube-scheduler", command, folder / f"stock-{number}.log", {}).stop
+
+
+def _flags(case: Case) -> tuple[str, ...]:
+    return (f"--feature-gates={case.gates}",) if case.gates else ()
+
+
+def _changes(case: Case) -> Data:
+    return {"profiles": case.profiles} if case.profiles else {}
 
 
 def _at_rest(world: World, timeout_s: float = 25.0) -> Data:

@@ -9,6 +9,7 @@ import pytest
 
 from tests.e2e.harness.cluster import NOBODY, SCRAPER, Cluster
 from tests.e2e.harness.objects import node, pod
+from tests.e2e.harness.processes import eventually
 from tests.e2e.harness.scheduler import Scheduler
 from tests.e2e.harness.world import World
 
@@ -105,7 +106,12 @@ def test_metrics_count_what_happened(seen: World, standing_scheduler: Scheduler)
     seen.create(*(pod(f"more-{i}") for i in range(5)))
     seen.until_bound(*(f"more-{i}" for i in range(5)))
 
-    metrics = standing_scheduler.metrics()
+    def counted() -> Any:
+        # The others hear of a binding from the API server, perhaps before its answer reaches us.
+        metrics = standing_scheduler.metrics()
+        return metrics["scheduler_schedule_attempts_total", scheduled] >= before + 5 and metrics
+
+    metrics = eventually("five more attempts are counted", counted)
     assert metrics["scheduler_schedule_attempts_total", scheduled] == before + 5
     assert metrics["scheduler_scheduling_attempt_duration_seconds_count", scheduled] == before + 5
     assert metrics["scheduler_pending_pods", frozenset({("queue", "active")})] == 0

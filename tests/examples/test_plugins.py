@@ -103,7 +103,7 @@ def test_every_version_decides_alike(nodes: list[Any], pods: list[Any]) -> None:
 def test_the_two_forms_agree(nodes: list[Any], of_pod: dict[str, str]) -> None:
     world, asked = World(*nodes), pod(labels=of_pod)
 
-    filtered(team_nodes_fast.TeamNodes(None, world.handle), world, asked)
+    filtered(team_nodes_fast.TeamNodes(), world, asked)
     raw_scores(cheap_nodes_fast.CheapNodes({"highestPrice": 50}, world.handle), world, asked)
 
 
@@ -120,7 +120,7 @@ def test_the_two_forms_agree(nodes: list[Any], of_pod: dict[str, str]) -> None:
 def test_a_node_wakes_a_pod_that_it_takes_now(
     old: dict[str, str] | None, new: dict[str, str], expected: Hint
 ) -> None:
-    plugin = team_nodes_fast.TeamNodes(None, World().handle)
+    plugin = team_nodes_fast.TeamNodes()
     before = None if old is None else node("n", labels=old)
     action = Action.ADD if old is None else Action.UPDATE_NODE_LABEL
 
@@ -130,7 +130,7 @@ def test_a_node_wakes_a_pod_that_it_takes_now(
 
 
 def test_a_pod_is_woken_by_its_own_labels_only() -> None:
-    plugin = team_nodes_fast.TeamNodes(None, World().handle)
+    plugin = team_nodes_fast.TeamNodes()
     mine, other = pod("mine"), pod("other")
     event = (Resource.UNSCHEDULABLE_POD, Action.UPDATE_POD_LABEL)
 

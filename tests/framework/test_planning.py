@@ -54,7 +54,7 @@ def framework_of(world: World, *plugins: Asked) -> Framework:
     return Framework(
         "default-scheduler",
         ProfilePlugins(
-            PrioritySort(None, world.handle),
+            PrioritySort(),
             pre_filter=plugins,
             filter=plugins,
             pre_score=plugins,

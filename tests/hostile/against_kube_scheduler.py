@@ -33,7 +33,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from tests.bench.against_kube_scheduler import start
+from tests.bench.side_by_side import start
 from tests.e2e.build_control_plane import find_or_build
 from tests.e2e.harness.api import Api, Refused, in_parallel
 from tests.e2e.harness.cluster import ADMIN, STOWPLAN, RealCluster

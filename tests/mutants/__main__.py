@@ -59,7 +59,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--module", default="", help="only modules whose path contains this")
     parser.add_argument("--workers", type=int, default=1, help="how many at a time")
     parser.add_argument(
-        "--seconds", type=float, default=40.0, help="of the processor, for a mutant"
+        "--seconds", type=float, default=60.0, help="of the processor, for a mutant"
     )
     parser.add_argument("--verbose", action="store_true", help="show those that are caught, too")
     return parser.parse_args()

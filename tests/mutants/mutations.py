@@ -2,9 +2,9 @@
 
 A mutant replaces one stretch of the source by another; the rest of the file stays as it is, so
 that a survivor can be read in its place.  What no test should notice is left alone: annotations,
-decorators, class headers, log lines, `__repr__`, `__slots__`, asserts, what is there for the type
-checker, and f-strings (before Python 3.12 their parts do not know where they are).  `sampling.py`
-draws from these.
+decorators, class headers, log lines, `__repr__`, `__slots__`, asserts and `strict=True` of `zip`
+(which is one), what is there for the type checker, and f-strings (before Python 3.12 their parts do
+not know where they are).  `sampling.py` draws from these.
 """
 
 from __future__ import annotations
@@ -139,6 +139,12 @@ class _Finder(ast.NodeVisitor):
             self._force(condition, "True")
         self.generic_visit(node)
 
+    def visit_Call(self, node: ast.Call) -> None:
+        self.visit(node.func)
+        for part in (*node.args, *node.keywords):
+            if not (isinstance(part, ast.keyword) and _is_assertion(node, part)):
+                self.visit(part)
+
     def visit_Slice(self, node: ast.Slice) -> None:
         for bound in (node.lower, node.upper):
             if bound is not None:
@@ -238,9 +244,13 @@ def _changed_calls(node: ast.Call) -> Iterator[ast.expr]:
         ):
             yield ast.Call(node.func, node.args[:1], node.keywords)
     for place, keyword in enumerate(node.keywords):
-        if keyword.arg is not None:
+        if keyword.arg is not None and not _is_assertion(node, keyword):
             others = node.keywords[:place] + node.keywords[place + 1 :]
             yield ast.Call(node.func, node.args, others)
+
+
+def _is_assertion(call: ast.Call, keyword: ast.keyword) -> bool:
+    return keyword.arg == "strict" and ast.unparse(call.func) == "zip"
 
 
 def _other_constants(value: object) -> list[object]:

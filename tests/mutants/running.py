@@ -2,7 +2,8 @@
 
 The working tree is never touched: each worker has a folder with a copy of the package, put first
 on the path.  Tests run in two goes, because most mutants are caught by the first: a few fast tests
-from each module that has some, then the others, nearest first, as many as fit in the time.
+from each module that has some, then the others, in turns from each module, as many as fit in the
+time: the hundredth test of one module says less than the fifth of another.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ PYTEST = (
     "no:xdist",
 )
 FIRST_PER_MODULE, FIRST_MAX, FIRST_S = 4, 40, 2.0
-REST_MAX, REST_SHARE = 400, 0.7
+REST_MAX, REST_SHARE = 600, 0.7
 WALL_FACTOR = 6
 """Limits are of processor time: a machine that is busy does not make a mutant hang."""
 
@@ -86,21 +87,26 @@ class Bench:
     def _in_two_goes(self, tests: list[str]) -> tuple[list[str], list[str]]:
         per_module: Counter[str] = Counter()
         first: list[str] = []
-        rest: list[str] = []
-        seconds, rest_seconds = 0.0, 0.0
-        for test in tests:
+        left: list[tuple[int, int, str]] = []
+        seconds = 0.0
+        for place, test in enumerate(tests):
             module, cost = test.partition("::")[0], self._coverage.seconds[test]
+            per_module[module] += 1
             if (
-                per_module[module] < FIRST_PER_MODULE
+                per_module[module] <= FIRST_PER_MODULE
                 and len(first) < FIRST_MAX
                 and seconds + cost < FIRST_S
             ):
-                per_module[module] += 1
                 first.append(test)
                 seconds += cost
-            elif len(rest) < REST_MAX and rest_seconds + cost < REST_SHARE * self._seconds_max:
+            else:
+                left.append((per_module[module], place, test))
+        rest: list[str] = []
+        seconds = 0.0
+        for _, _, test in sorted(left)[:REST_MAX]:
+            seconds += self._coverage.seconds[test]
+            if seconds < REST_SHARE * self._seconds_max:
                 rest.append(test)
-                rest_seconds += cost
         return first, rest
 
     def _run_tests(self, tests: list[str]) -> str:

@@ -68,6 +68,7 @@ def test_what_is_planted(tmp_path: Path, source: str, before: str, after: str) -
         "class A(B, gc=False): ...",
         'x = f"{a + 3}"',
         "def f():\n    return False",
+        "x = zip(a, b, strict=True)",
     ],
 )
 def test_what_is_left_alone(tmp_path: Path, source: str) -> None:

@@ -11,6 +11,6 @@ def test_the_uid_is_part_of_the_request() -> None:
     world = World()
     web = pod("web", namespace="shop", metadata={"uid": "u-1"})
 
-    request = DefaultBinder(None, world.handle).bind(world.cycle(), info(web), "n1")
+    request = DefaultBinder().bind(world.cycle(), info(web), "n1")
 
     assert request == Bind("shop", "web", "u-1", "n1")

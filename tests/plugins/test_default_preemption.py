@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stowplan.framework.plugin import make_plugin
 from stowplan.framework.status import Code
 from stowplan.objects.pod import Pod
 from stowplan.plugins.default_preemption import DefaultPreemption
@@ -86,7 +87,7 @@ CLAIMING = pod(spec={"resourceClaims": [{"name": "gpu"}]})
 def test_other_gates_answer_for_many_as_for_each(
     plugin_class: type[SchedulingGates | DynamicResources], pods: list[Pod]
 ) -> None:
-    plugin = plugin_class(None, World().handle)
+    plugin = make_plugin(plugin_class, None, World().handle)
     infos = list(map(info, pods))
 
     assert plugin.pre_enqueue_all(infos) == [plugin.pre_enqueue(each) for each in infos]

@@ -78,7 +78,12 @@ KINDS: list[JSON] = [
 ]
 
 
-STEPS = ["take", "take", "take", "free", "delete", "publish", "retire", "go", "come"]
+STEPS = [
+    *("take", "take", "take", "free", "delete", "go", "come"),
+    *("publish", "retire", "publish_counted", "publish_part", "retire_part"),
+]
+SHARED = "shared"
+"""A pool that all nodes have a part of, some with counters that belong to all of them."""
 
 
 class History:
@@ -86,6 +91,8 @@ class History:
 
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
+        self.counts = self.random.random() < 0.5
+        """Whether the nodes share counters."""
         self.shapes: dict[str, list[JSON]] = {}
         self.objects: dict[str, KubeObject] = {}
         self.world = World()
@@ -94,6 +101,8 @@ class History:
         for name in NODES:
             self.come(name)
             self.publish(name)
+            if self.random.random() < 0.8:
+                self.publish_part(name)
         self.lived = plugin(self.world)
 
     def put(self, thing: KubeObject) -> None:
@@ -130,6 +139,37 @@ class History:
             more = resource_slice(f"{name}2", [], pool=pool, nodeName=name)
             self.put(more)
 
+    def publish_counted(self, name: str) -> None:
+        """Partitions and the counters that they share, together or one without the other."""
+        generation, sets = self.random.randint(1, 2), self.random.choice(["s", "s", "s", "t"])
+        pool = {"name": name, "generation": generation, "resourceSliceCount": 2}
+        if self.random.random() < 0.9:
+            offered = devices(3, **KINDS[-1])
+            self.put(resource_slice(name, offered, pool=pool))
+        if self.random.random() < 0.9:
+            counters = [{"name": sets, "counters": {"n": {"value": "2"}}}]
+            counting = resource_slice(
+                f"{name}2", [], pool=pool, nodeName=name, sharedCounters=counters, devices=None
+            )
+            self.put(counting)
+
+    def publish_part(self, name: str) -> None:
+        """One slice of a pool that needs one of each node, and mostly counters for all."""
+        generation = self.random.choice([1, 1, 1, 2])
+        pool = {"name": SHARED, "generation": generation, "resourceSliceCount": len(NODES) + 1}
+        kind = KINDS[-1] if self.counts and self.random.random() < 0.5 else KINDS[0]
+        offered = [{"name": f"{name}-{it['name']}", **kind} for it in devices(2)]
+        self.put(resource_slice(f"{SHARED}-{name}", offered, pool=pool, nodeName=name))
+        counters = [{"name": "s", "counters": {"n": {"value": "3"}}}]
+        rest: JSON = {"sharedCounters": counters} if self.counts else {}
+        last = {"pool": pool, "nodeName": name, "devices": None, **rest}
+        self.put(resource_slice(f"{SHARED}-last", [], **last))
+
+    def retire_part(self, name: str) -> None:
+        thing = self.objects.get(f"ResourceSlice slice-{SHARED}-{name}")
+        if thing is not None:
+            self.drop(thing)
+
     def places(self) -> JSON:
         """Mostly one node; or some, or each device its own."""
         which = self.random.randint(0, 7)
@@ -154,10 +194,12 @@ class History:
         name = self.random.choice(NODES)
         what = self.random.choice(STEPS)
         if what == "take":
-            device = f"gpu-{self.random.randint(0, 2)}"
-            self.write(f"h{number}", allocated(device, node=name))
-        elif what == "publish":
-            self.publish(name)
+            device, pool = f"gpu-{self.random.randint(0, 2)}", name
+            if self.random.random() < 0.3:
+                device, pool = f"{name}-{device}", SHARED
+            self.write(f"h{number}", allocated(device, node=pool))
+        elif what in ("publish", "publish_counted", "publish_part", "retire_part"):
+            getattr(self, what)(name)
         elif what == "retire" and f"ResourceSlice slice-{name}" in self.objects:
             self.drop(self.objects[f"ResourceSlice slice-{name}"])
         elif what == "go":
@@ -301,15 +343,16 @@ def test_too_few_devices_are_not_searched_for_all_ways_to_choose_among_them() ->
 
 
 def test_a_search_that_takes_too_many_steps_ends_the_attempt_at_the_first_node() -> None:
-    # Of each model there are three, so four that agree are not found, however others are chosen.
+    # There are three models, so four that differ are not found, however others are chosen.
     models = [
-        {"name": f"gpu-{n}", "attributes": {"model": {"string": str(n // 3)}}} for n in range(30)
+        {"name": f"gpu-{n}", "attributes": {"model": {"string": str(n // 10)}}} for n in range(30)
     ]
     world = World(device_class(), *map(node, NODES))
     world.add(*(resource_slice(name, models) for name in NODES))
-    alike = [{"requests": ["z"], "matchAttribute": MODEL}]
-    wanted = [*(request(f"r{n}", 5) for n in range(4)), request("z", 4)]
-    world.add(claim("c", *wanted, constraints=alike))
+    differing = [f"z{n}" for n in range(4)]
+    wanted = [*(request(f"r{n}", 5) for n in range(4)), *map(request, differing)]
+    constraints = [{"requests": differing, "distinctAttribute": MODEL}]
+    world.add(claim("c", *wanted, constraints=constraints))
     asked, cycle, own = plugin(world, filter_s=1), world.cycle(), info(claiming("c"))
     assert asked.pre_filter(cycle, own) is None
 

@@ -91,7 +91,7 @@ def test_signature_follows_the_number_of_nodes_where_an_image_is_there() -> None
 def test_kept_scores_follow_the_number_of_nodes() -> None:
     world = World(holding("a", app=500))
     plugins = ProfilePlugins(
-        PrioritySort(None, world.handle),
+        PrioritySort(),
         score=(ImageLocality(None, world.handle),),
         weights={"ImageLocality": 1},
     )

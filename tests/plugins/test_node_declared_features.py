@@ -14,7 +14,7 @@ from stowplan.plugins.node_declared_features import NodeDeclaredFeatures, requir
 from tests.builders import World, info, node, pod
 from tests.plugins.asking import filtered, hint
 
-PLUGIN = NodeDeclaredFeatures(None, World().handle)
+PLUGIN = NodeDeclaredFeatures()
 REFUSED = unresolvable("node(s) didn't match Pod's required features")
 RESTART = "RestartAllContainersOnContainerExits"
 USER_NAMESPACES = "UserNamespacesHostNetworkSupport"

@@ -8,7 +8,7 @@ from stowplan.plugins.node_name import NodeName
 from tests.builders import World, info, node, pod
 from tests.plugins.asking import filtered, hint
 
-PLUGIN = NodeName(None, World().handle)
+PLUGIN = NodeName()
 REFUSED = unresolvable("node(s) didn't match the requested node name")
 
 

@@ -15,7 +15,7 @@ from stowplan.plugins.node_ports import NodePorts
 from tests.builders import World, info, node, pod
 from tests.plugins.asking import filtered, hint
 
-PLUGIN = NodePorts(None, World().handle)
+PLUGIN = NodePorts()
 REFUSED = unschedulable("node(s) didn't have free ports for the requested pod ports")
 
 Port = tuple[str, str, int]

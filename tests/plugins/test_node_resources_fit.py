@@ -383,7 +383,7 @@ def curve(shape: list[Any], percent: int) -> int:
 def test_a_device_class_that_comes_later_is_seen_by_pods_asked_about_before() -> None:
     world = World(node("n"))
     fit = NodeResourcesFit(None, world.handle)
-    plugins = ProfilePlugins(PrioritySort(None, world.handle), filter=(fit,))
+    plugins = ProfilePlugins(PrioritySort(), filter=(fit,))
     framework = Framework("default", plugins, world.handle)
     wanting = info(pod(requests={"example.com/gpu": 1}))
 

@@ -13,7 +13,7 @@ from stowplan.plugins.node_unschedulable import NodeUnschedulable
 from tests.builders import World, info, node, pod
 from tests.plugins.asking import filtered, hint
 
-PLUGIN = NodeUnschedulable(None, World().handle)
+PLUGIN = NodeUnschedulable()
 CORDON = "node.kubernetes.io/unschedulable"
 OPEN, CORDONED = node("open"), node("cordoned", unschedulable=True)
 REFUSED = unresolvable("node(s) were unschedulable")

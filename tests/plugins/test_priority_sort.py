@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from stowplan.plugins.priority_sort import PrioritySort
-from tests.builders import World, info, pod
+from tests.builders import info, pod
 
 
 def test_priority_then_time() -> None:
-    plugin = PrioritySort(None, World().handle)
+    plugin = PrioritySort()
     queue = [
         ("low", info(pod(spec={"priority": -5})), 0.0),
         ("none, late", info(pod()), 2.0),

@@ -8,7 +8,7 @@ import pytest
 
 from stowplan.objects.pod import Pod
 from stowplan.plugins.qos_sort import QOSClass, QOSSort, qos_class
-from tests.builders import World, info, pod
+from tests.builders import info, pod
 
 BOTH = {"cpu": "1", "memory": "1Gi"}
 
@@ -77,7 +77,7 @@ def test_class(given: Pod, expected: QOSClass) -> None:
 
 
 def test_order() -> None:
-    plugin = QOSSort(None, World().handle)
+    plugin = QOSSort()
     guaranteed = {"resources": {"requests": BOTH, "limits": BOTH}}
     early, late = ({"creationTimestamp": f"2026-01-0{day}T00:00:00Z"} for day in (1, 2))
     queue = [

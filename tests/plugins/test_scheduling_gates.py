@@ -7,10 +7,10 @@ from msgspec.structs import replace
 from stowplan.framework.events import Action, Hint, Resource
 from stowplan.framework.status import unresolvable
 from stowplan.plugins.scheduling_gates import SchedulingGates
-from tests.builders import World, info, pod
+from tests.builders import info, pod
 from tests.plugins.asking import hint
 
-PLUGIN = SchedulingGates(None, World().handle)
+PLUGIN = SchedulingGates()
 
 
 def test_every_gate_is_named_in_the_order_of_the_spec() -> None:

@@ -20,7 +20,7 @@ IN_USE = unschedulable(
     "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode "
     "already in-use by another pod"
 )
-PLUGIN = VolumeRestrictions(None, World().handle)
+PLUGIN = VolumeRestrictions()
 
 JSON = dict[str, Any]
 

@@ -21,7 +21,7 @@ BETA_ZONE, BETA_REGION = f"{BETA}zone", f"{BETA}region"
 KEYS = (BETA_ZONE, BETA_REGION, ZONE, REGION)
 
 NO_ZONE = unresolvable("node(s) had no available volume zone")
-PLUGIN = VolumeZone(None, World().handle)
+PLUGIN = VolumeZone()
 
 
 @pytest.mark.parametrize(

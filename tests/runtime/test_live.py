@@ -27,7 +27,7 @@ from stowplan.objects.coordination import Event, Lease
 from stowplan.objects.kinds import EVENT, LEASE, POD
 from stowplan.objects.pod import Pod
 from stowplan.plugins import IN_TREE
-from stowplan.runtime import live
+from stowplan.runtime import server
 from stowplan.runtime.lifecycle import Replica
 from stowplan.runtime.live import Live
 from stowplan.runtime.log import Log, Verbosity
@@ -212,7 +212,7 @@ class NoPort:
 
 
 async def test_flags_about_metrics_reach_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live, "SecureServer", NoPort)
+    monkeypatch.setattr(server, "SecureServer", NoPort)
     names = ["scheduler_goroutines", "kubernetes_healthcheck"]
     async with served(node("n"), pod("p")) as cluster:
         running = cluster.start(serving=ServingOptions(), metric_choice=read_choice(disabled=names))

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from stowplan.runtime.exposition import Family
+from stowplan.runtime.metric_readings import read_process
 from stowplan.runtime.metric_table import SPECS
-from stowplan.runtime.process_metrics import read_process
 
 PROCESS = [spec for spec in SPECS if spec.name.startswith("process_")]
 TICKS = os.sysconf("SC_CLK_TCK")

@@ -38,6 +38,9 @@ class GroupChecks:
         fail."""
         self._sent: set[str] = set()
         """Uids of members whose binding was sent in the attempt that is under way."""
+        self._ahead: dict[str, float] = {}
+        """Uid -> when the member was decided on with events still held back, for an extender had
+        been asked: what they tell came after the decision, though before its bindings leave."""
 
     def search(
         self, framework: Framework, entry: QueuedGroup, members: Sequence[QueuedPod]
@@ -62,6 +65,8 @@ class GroupChecks:
 
     def decided(self, pod: PodInfo, node: str) -> None:
         """A member has a node; all of them that found one are counted there."""
+        if self._process.machine._held_back:
+            self._ahead[pod.uid] = self._process.machine.now_s
         if not node or pod.group_key != self._undecided or not pod.kind.is_member:
             return
         self._undecided = ""
@@ -81,6 +86,8 @@ class GroupChecks:
         if known is None or not known.kind.is_member or bind.uid in self._sent:
             return  # One that is sent again was decided on with the others.
         self._sent.add(bind.uid)
+        if self._ahead.pop(bind.uid, None) == self._process.machine.now_s:
+            return
         group, state = self._object(known.group_key), self._state(known.group_key)
         if group is not None and state.scheduled_count < group.spec.min_count:
             found = f"{state.scheduled_count} of {group.spec.min_count}"

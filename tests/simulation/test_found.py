@@ -19,8 +19,9 @@ from stowplan.errors import NotFound
 from stowplan.framework.plugin import Wait
 from stowplan.objects.api import Bind, Create, Delete, Patch
 from stowplan.objects.kinds import NODE, POD, RESOURCE_CLAIM
+from stowplan.plugins import IN_TREE
 from tests.builders import node, pod, pod_group
-from tests.core.group_world import GANGS, TOPOLOGY, GroupWorld
+from tests.core.group_world import GANGS, PREEMPTION, TOPOLOGY, GroupWorld
 from tests.core.harness import Cluster, is_a, make_plugin
 
 WEB = {"app": "web"}
@@ -155,3 +156,64 @@ def test_a_group_whose_last_placed_member_goes_may_go_to_another_domain() -> Non
     world.run(15)
 
     assert world.nodes()["two"] == "b"
+
+
+def test_a_member_is_not_bound_where_its_victim_still_runs() -> None:
+    """Seed 1002705: enough others fitted, so that the group was bound; it waited at Permit."""
+
+    def permit(self: Any, cycle: Any, pod: Any, node: str) -> Wait | None:
+        return Wait(1.0) if pod.key.endswith("late") else None
+
+    config = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "profiles": [{"plugins": {"multiPoint": {"enabled": [{"name": "Slow"}]}}}],
+    }
+    world = GroupWorld(
+        *(node("free", cpu=2), node("full", cpu=1), pod("victim", node="full", cpu=1)),
+        pod_group("g", min_count=2),
+        config=config,
+        registry={**IN_TREE, "Slow": make_plugin("Slow", permit=permit)},
+    )
+    world.graceful = True
+
+    urgent = {"one": 9, "two": 9, "late": 8}
+    world.add(*(pod(n, group="g", cpu=1, spec={"priority": p}) for n, p in urgent.items())).run(9)
+
+    assert world.condition("g")[0] == "True"
+    assert world.nodes() == {"victim": "full", "one": "free", "two": "free"}
+    assert world.pods["default/late"].status.nominated_node_name == "full"
+    assert world.evicted() == ["victim"]
+
+
+def test_a_group_for_which_there_was_no_node_at_all_hears_of_one() -> None:
+    """Seed 1003441: no plugin had turned its members down, so that no event was for them."""
+    world = GroupWorld(pod_group("g", min_count=2))
+    world.add(*(pod(name, group="g", cpu=1) for name in ("one", "two"))).run(30)
+
+    world.add(node("node-1", cpu=2)).run(15)
+
+    assert world.nodes().keys() == {"one", "two"}
+
+
+@pytest.mark.parametrize("is_deleted", [False, True], ids=["cannot go there", "is deleted"])
+def test_a_place_that_was_kept_for_a_member_in_vain_is_for_others(is_deleted: bool) -> None:
+    """Seed 2000384: no status had said that it was kept, so that none said that it was free."""
+    there = node("node-1", cpu=1, labels={"disk": "ssd"})
+    world = GroupWorld(there, pod("victim", node="node-1", cpu=1), gates=PREEMPTION)
+    world.graceful = True
+    picky = {"priority": 5, "nodeSelector": {"disk": "ssd"}}
+    member = pod("member", group="g", cpu=1, spec=picky)
+    world.add(pod_group("g", min_count=1, priority=9), member).run()
+    world.add(pod("other", cpu=1)).run()
+    world.finish()
+    world.run()
+    assert world.nodes() == {}
+
+    if is_deleted:
+        world.delete(world.pods["default/member"])
+    else:
+        world.add(node("node-1", cpu=1))
+    world.run(15)
+
+    assert world.nodes() == {"other": "node-1"}

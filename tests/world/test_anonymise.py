@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stowplan.world.anonymise import anonymise, words_of_all
+from stowplan.world.anonymise import anonymise, words_of, words_of_all
 from stowplan.world.expressions import replaced
-from stowplan.world.stand_ins import words_of
 from stowplan.world.well_known import PREFIXES, TEXTS, WORDS
 from tests.conformance import compare_devices
 from tests.conformance.compare import differences

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import Any
 
 from stowplan.plugin import (
     Action,
     Cycle,
     EventRegistration,
-    Handle,
     Hint,
     Node,
     NodeInfo,
@@ -33,9 +31,6 @@ OTHER_TEAM = "node(s) belonged to another team"
 class TeamNodes:
     name = "TeamNodes"
     reads = Reads.NODE
-
-    def __init__(self, args: Any, handle: Handle) -> None:
-        pass
 
     def signature(self, pod: PodInfo) -> Hashable:
         return (pod.kind.labels.get(TEAM),)

@@ -6,11 +6,12 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
+from stowplan.answers.generators.free_volumes import ties
 from stowplan.answers.generators.pod_affinity import REQUIRED, compiled, term_text
 from stowplan.answers.generators.taints import taint_text
-from stowplan.answers.generators.volumes import ties
 from stowplan.answers.situation import SCHEDULER, Situation
 from stowplan.answers.words import count_of, shown, some_of
+from stowplan.core.group_outcome import GroupOutcome
 
 Data = dict[str, Any]
 
@@ -39,8 +40,10 @@ class Cause:
 def causes_of(s: Situation) -> list[Cause]:
     """Those with near misses first, then those of the most nodes."""
     found = [_of_the_pod(s, family) for family in sorted(s.whole)]
+    if s.group is not None and not s.whole and not s.group.is_placed:
+        found.append(_of_group(s, s.group))
     count = s.objections.count()
-    for plugin in s.objections.plugins:
+    for plugin in [each for each in s.objections.plugins if each not in s.whole]:
         rows = s.objections.rejected[plugin].nonzero()[0].tolist()
         by_reason: dict[tuple[str, str], list[int]] = {}
         for row in rows:
@@ -66,6 +69,13 @@ def _of_the_pod(s: Situation, family: str) -> Cause:
         known = ", ".join(s.cluster.profiles)
         return Cause(family, f"no profile is for scheduler {name!r}", [], f"there are: {known}")
     return Cause(family, s.cluster.decision(s.key).message, [], _of_gang(s))
+
+
+def _of_group(s: Situation, group: GroupOutcome) -> Cause:
+    """It is placed with its group or not at all."""
+    plugin = "TopologyPlacementGenerator" if group.topology_key else "GangScheduling"
+    had = f"{len(group.placed)} of {count_of(group.member_count, 'pod')} had a place"
+    return Cause(plugin, s.cluster.decision(s.key).message, [], f"group {group.group}: {had}")
 
 
 def _of_gang(s: Situation) -> str:

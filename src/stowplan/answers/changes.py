@@ -72,6 +72,8 @@ class Candidate:
     """Of a change that does several things: what it does."""
     parts: int = 1
     """How many changes it is made of."""
+    is_indirect: bool = False
+    """Somebody else acts on it before the scheduler can: only a trial tells whether it helps."""
 
     @property
     def is_own(self) -> bool:
@@ -111,4 +113,5 @@ def both(first: Candidate, second: Candidate) -> Candidate:
         first.last_resort or second.last_resort,
         (first.sorts or (first.sort,)) + (second.sorts or (second.sort,)),
         first.parts + second.parts,
+        first.is_indirect or second.is_indirect,
     )

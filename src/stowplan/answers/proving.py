@@ -78,7 +78,7 @@ class Prover:
         self.tried.append(candidate.title)
         try:
             told = self._told(candidate)
-            if told is None:
+            if told is None or any(self._is_made(*each) for each in candidate.delete):
                 return None
             outcome = self._trial(self._first, candidate)
             if outcome is not None and self._again:
@@ -102,6 +102,14 @@ class Prover:
             candidate.rank(len(evicts) + sum(text.endswith(PENDING) for text in moves)),
         )
 
+    def _is_made(self, kind: str, key: str) -> bool:
+        """Whether it is none of the input's pods, but one that a workload of it still lacked:
+        deleting it changes no input."""
+        if kind != "Pod" or not self._start.has_sources:
+            return False
+        is_new = not self._start.pod(key).spec.node_name
+        return is_new and self._start.source(kind, key) is None
+
     def _trial(
         self, origin: Cluster, candidate: Candidate
     ) -> tuple[str, list[str], list[str]] | None:
@@ -117,6 +125,9 @@ class Prover:
             trial.put([*objects, *candidate.create])
             for kind, key in candidate.delete:
                 trial.delete(key, kind)
+            for each in candidate.objects:
+                if each.kind == "Pod":
+                    trial.retry(each.key)
             trial.retry(s.key)
             trial.run()
             node = trial.get("Pod", s.key)["spec"].get("nodeName", "")
@@ -180,7 +191,7 @@ class Prover:
             known = changes.setdefault(str(_reference(before)), change)
             if known is not change:
                 known["patch"] += patch
-        if candidate.pod and not found:
+        if (candidate.pod or candidate.objects) and not found:
             return None
         return list(changes.values()), [after for _, after in found]
 

@@ -7,7 +7,16 @@ from collections.abc import Iterable, Iterator
 from functools import reduce
 
 from stowplan.answers.changes import Candidate, Sort, both
-from stowplan.answers.generators import BY_FAMILY, another_node, freed_pods, priorities
+from stowplan.answers.generators import (
+    BY_FAMILY,
+    another_node,
+    for_all,
+    freed_pods,
+    group_changes,
+    on_member,
+    priorities,
+    unplaced,
+)
 from stowplan.answers.proving import Fix, Prover
 from stowplan.answers.situation import Situation
 
@@ -21,9 +30,14 @@ GROUPS_MAX = 6
 """Groups of nodes that are looked at, those with the fewest objections."""
 
 
+MEMBERS_MAX = 3
+"""Other members of a group whose own obstacles are looked at."""
+
+
 def find_fixes(s: Situation, prover: Prover, limit: int) -> list[Fix]:
     groups = s.groups()
-    found = _proven(s, prover, _singles(s, groups), limit)
+    singles = [*_singles(s, groups), *_of_group(s, groups)]
+    found = _proven(s, prover, singles, limit)
     if not any(_is_good(fix) for fix in found):
         found += _proven(s, prover, _pairs(s, groups), limit)
     return sorted(found, key=lambda fix: fix.rank)[:limit]
@@ -38,13 +52,8 @@ Groups = list[tuple[frozenset[str], list[int]]]
 
 
 def _singles(s: Situation, groups: Groups) -> Iterator[Candidate]:
-    for families, rows in groups:
-        if len(families) != 1:
-            continue
-        (family,) = families
-        generate = BY_FAMILY.get(family)
-        if generate is not None:
-            yield from generate(s, rows)
+    for family, rows in _alone(groups):
+        yield from _generated(s, family, rows)
         yield from freed_pods(s, rows, family)
     if not s.whole:
         yield from another_node(s)
@@ -54,13 +63,41 @@ def _singles(s: Situation, groups: Groups) -> Iterator[Candidate]:
             yield from BY_FAMILY[family](s, [])
 
 
+def _alone(groups: Groups) -> Iterator[tuple[str, list[int]]]:
+    """Nodes that only one family of plugins objects to."""
+    for families, rows in groups:
+        if len(families) == 1:
+            (family,) = families
+            yield family, rows
+
+
+def _generated(s: Situation, family: str, rows: list[int]) -> Iterable[Candidate]:
+    generate = BY_FAMILY.get(family)
+    return () if generate is None else generate(s, rows)
+
+
+def _of_group(s: Situation, groups: Groups) -> Iterator[Candidate]:
+    """What the pod's group lacks: of itself, of all members, or of one other."""
+    if s.group is None or s.group.is_placed:
+        return
+    if not s.whole:
+        yield from group_changes(s, [])
+    members = unplaced(s)
+    for family, rows in _alone(groups):
+        for one in _generated(s, family, rows):
+            yield from for_all(s, one, members)
+    for key in members[:MEMBERS_MAX]:
+        other = Situation(s.cluster, key, s.screen)
+        for family, rows in _alone(other.groups()):
+            for one in _generated(other, family, rows):
+                yield on_member(one, key)
+
+
 def _pairs(s: Situation, groups: Groups) -> Iterator[Candidate]:
     for families, rows in [group for group in groups if len(group[0]) == 2][:GROUPS_MAX]:
         parts = []
         for family in sorted(families):
-            generate = BY_FAMILY.get(family)
-            own = [] if generate is None else list(generate(s, rows))
-            own += freed_pods(s, rows, family)
+            own = [*_generated(s, family, rows), *freed_pods(s, rows, family)]
             parts.append(sorted(own, key=Candidate.rank)[:PER_PART])
         first, second = parts
         yield from (both(one, other) for one in first for other in second)
@@ -71,8 +108,7 @@ def _pairs(s: Situation, groups: Groups) -> Iterator[Candidate]:
 
 
 def _best(s: Situation, family: str, rows: list[int]) -> Candidate | None:
-    generate = BY_FAMILY.get(family)
-    return None if generate is None else min(generate(s, rows), key=Candidate.rank, default=None)
+    return min(_generated(s, family, rows), key=Candidate.rank, default=None)
 
 
 def _proven(s: Situation, prover: Prover, candidates: Iterable[Candidate], limit: int) -> list[Fix]:
@@ -107,7 +143,8 @@ def _operations(fix: Fix) -> set[str]:
 
 def _may_help(s: Situation, candidate: Candidate) -> bool:
     """Whether the scheduler finds a node for the pod as changed, if nothing else changes."""
-    if not candidate.is_own or Sort.PRIORITY in (candidate.sort, *candidate.sorts):
+    is_preempting = Sort.PRIORITY in (candidate.sort, *candidate.sorts)
+    if not candidate.is_own or candidate.is_indirect or is_preempting:
         return True
     try:
         return s.screen.fits(s.edited(candidate.pod)) > 0

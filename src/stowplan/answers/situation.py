@@ -34,6 +34,10 @@ FAMILIES = {
 }
 """Plugins that object to one and the same thing."""
 
+FACTS = ("topology.kubernetes.io/", "failure-domain.beta.kubernetes.io/", "kubernetes.io/",
+         "beta.kubernetes.io/", "node.kubernetes.io/")  # fmt: skip
+"""Labels under these say where a node is and what it is: giving it another makes it lie."""
+
 _OWNERS = ("ReplicaSet", "Deployment", "StatefulSet", "DaemonSet", "Job", "ReplicationController")
 
 
@@ -128,6 +132,10 @@ class Situation:
     def labels(self, row: int) -> dict[str, str]:
         return self.nodes[row].metadata.labels or {}
 
+    def has_label(self, key: str) -> bool:
+        """Whether any node has a label of that key."""
+        return any(key in (node.metadata.labels or ()) for node in self.nodes)
+
     def objects(self, kind: str) -> Sequence[Any]:
         try:
             return list(self.cluster.objects(kind))
@@ -168,6 +176,11 @@ class Situation:
         for edit in edits:
             edit(manifest)
         return manifest
+
+
+def is_fact(key: str) -> bool:
+    """Whether a label says where a node is or what it is."""
+    return key.startswith(FACTS)
 
 
 def _of_the_pod(cluster: Cluster, pod: Pod) -> Iterable[str]:

@@ -21,7 +21,7 @@ from stowplan.errors import InputError
 from stowplan.printable import printable
 from stowplan.world.cluster import Cluster
 from stowplan.world.decision import Decision
-from stowplan.world.places import Place
+from stowplan.world.lanes import Place
 
 FIXES_MAX = 5
 

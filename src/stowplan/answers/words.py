@@ -2,19 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from difflib import SequenceMatcher
+
+from stowplan.printable import count_of as count_of
+from stowplan.printable import some_of as some_of
 
 NEAR = 0.6
 """How alike two words must be for one to be a misspelling of the other."""
 
 
 def likeness(word: str, other: str) -> float:
-    """From 0 to 1; who misspells a word usually has its beginning right.
+    """From 0 to 1; who misspells a word usually has its beginning right.  Of keys with a prefix
+    both parts must be alike, unless it is the same name under another prefix.
 
     >>> likeness("sdd", "ssd") > likeness("sdd", "hdd") > NEAR, likeness("ssd", "ssd")
     (True, 1.0)
+    >>> likeness("a.io/zone", "a.io/zoen") > NEAR > likeness("a.io/zone", "a.io/host")
+    True
     """
+    if "/" not in word and "/" not in other:
+        return _likeness(word, other)
+    prefix, _, name = word.rpartition("/")
+    other_prefix, _, other_name = other.rpartition("/")
+    both = min(_likeness(prefix, other_prefix), _likeness(name, other_name))
+    return max(NEAR, both) if name == other_name else both
+
+
+def _likeness(word: str, other: str) -> float:
     word, other = word.lower(), other.lower()
     alike = SequenceMatcher(None, word, other).ratio()
     pairs = enumerate(zip(word, other, strict=False))
@@ -65,17 +80,3 @@ def shown(resource: str, amount: int) -> str:
         if abs(amount) >= 1 << shift:
             return f"{amount / (1 << shift):.1f}{unit}"
     return exact
-
-
-def some_of(names: Sequence[str], limit: int = 3) -> str:
-    """
-    >>> some_of(["a", "b", "c", "d"])
-    'a, b, c and 1 more'
-    """
-    more = len(names) - limit
-    listed = ", ".join(names[:limit])
-    return f"{listed} and {more} more" if more > 0 else listed
-
-
-def count_of(count: int, thing: str) -> str:
-    return f"{count} {thing}" if count == 1 else f"{count} {thing}s"

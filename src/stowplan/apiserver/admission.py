@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from stowplan.apiserver.answers import InvalidObject, Problem, forbidden
 from stowplan.apiserver.defaults import PREEMPT_LOWER_PRIORITY, default_containers, default_spec
 from stowplan.apiserver.device_rules import admin_problems
-from stowplan.apiserver.folding import fold_label_keys, folds_label_keys
+from stowplan.apiserver.folding import fold_label_keys, folds_label_keys, label_key_problems
 from stowplan.apiserver.pod_validation import amounts_are_right, validate_spec, validate_volumes
 from stowplan.apiserver.pod_writes import PENDING
 from stowplan.apiserver.validation import subdomain_problem
@@ -128,6 +128,8 @@ class Admission:
             admitted = self._recall(source, meta.name)
         spec = admitted.spec
         if admitted.folds:
+            if problems := [*label_key_problems(spec, meta.labels or {})]:
+                raise InvalidObject(POD, meta.name, problems)
             spec = fold_label_keys(spec, meta.labels or {})
         if spec.node_name:
             node = self._lookup.find(NODE, "", spec.node_name)
@@ -238,7 +240,7 @@ class Admission:
 
     def _with_runtime_class(self, spec: PodSpec, name: str) -> PodSpec:
         if spec.runtime_class_name is None:
-            if spec.overhead:
+            if spec.overhead is not None:
                 why = "Pod Overhead set without corresponding RuntimeClass defined Overhead"
                 raise forbidden(POD, name, f"pod rejected: {why}")
             return spec

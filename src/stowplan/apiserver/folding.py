@@ -8,10 +8,11 @@ the pod has.  A term without a selector stays as it is.  Mirrors `mutatePodAffin
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from msgspec.structs import replace
 
+from stowplan.apiserver.answers import Problem, invalid
 from stowplan.objects.base import LabelSelector, LabelSelectorRequirement
 from stowplan.objects.pod import (
     PodAffinity,
@@ -52,6 +53,47 @@ def fold_label_keys(spec: PodSpec, labels: Labels) -> PodSpec:
             pod_anti_affinity=_fold_affinity(affinity.pod_anti_affinity, labels),
         )
     return replace(spec, topology_spread_constraints=constraints, affinity=affinity)
+
+
+def label_key_problems(spec: PodSpec, labels: Labels) -> Iterator[Problem]:
+    """Keys that would be in a selector twice: named there already, or named twice themselves."""
+    for n, constraint in enumerate(spec.topology_spread_constraints or ()):
+        where = f"spec.topologySpreadConstraints[{n}]"
+        yield from _named_twice(constraint, where, labels, ("match",))
+    affinity = spec.affinity
+    for name, part in (
+        ("podAffinity", affinity and affinity.pod_affinity),
+        ("podAntiAffinity", affinity and affinity.pod_anti_affinity),
+    ):
+        where = f"spec.affinity.{name}"
+        for n, term in enumerate((part and part.required) or ()):
+            place = f"{where}.requiredDuringSchedulingIgnoredDuringExecution[{n}]"
+            yield from _named_twice(term, place, labels, ("match", "mismatch"))
+        for n, weighted in enumerate((part and part.preferred) or ()):
+            place = f"{where}.preferredDuringSchedulingIgnoredDuringExecution[{n}].podAffinityTerm"
+            yield from _named_twice(
+                weighted.pod_affinity_term, place, labels, ("match", "mismatch")
+            )
+
+
+def _named_twice(
+    term: PodAffinityTerm | TopologySpreadConstraint,
+    where: str,
+    labels: Labels,
+    sorts: tuple[str, ...],
+) -> Iterator[Problem]:
+    selector = term.label_selector
+    if selector is None:
+        return
+    expressions = selector.match_expressions or ()
+    known = {*(selector.match_labels or ()), *(wanted.key for wanted in expressions)}
+    for sort in sorts:
+        for n, key in enumerate(getattr(term, f"{sort}_label_keys") or ()):
+            if key in labels and key in known:
+                text = f"exists in both {sort}LabelKeys and labelSelector"
+                # Upstream names the place without the field.
+                yield invalid(f"{where}[{n}]", key, text)
+            known.add(key)
 
 
 def _terms(affinity: PodAffinity) -> list[PodAffinityTerm]:

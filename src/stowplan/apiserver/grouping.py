@@ -9,7 +9,6 @@ follow each other, such as the bindings of a scheduler, are carried out together
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import groupby
@@ -28,8 +27,9 @@ from stowplan.cluster.port import (
 from stowplan.errors import ApiError, Unavailable
 from stowplan.objects.api import Request
 from stowplan.objects.kinds import Kind
+from stowplan.printable import logger
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 Act = Callable[[], Any]
 """Writes to the store and returns the answer, or raises `ApiError`.

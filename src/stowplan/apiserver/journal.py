@@ -15,7 +15,6 @@ not kept and refuses writes; see `ledger`.
 
 from __future__ import annotations
 
-import logging
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -58,8 +57,9 @@ from stowplan.objects.base import KubeObject
 from stowplan.objects.codec import encode
 from stowplan.objects.kinds import Kind
 from stowplan.objects.pod import Pod, PodSpec
+from stowplan.printable import logger
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 _NAMES_SHOWN = 5
 _HINT = (

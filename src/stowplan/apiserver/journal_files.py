@@ -10,15 +10,15 @@ not synced: it survives the end of the process, and after a power failure it may
 
 from __future__ import annotations
 
-import logging
 import os
 import stat
 from pathlib import Path
 from zlib import crc32
 
 from stowplan.errors import InputError
+from stowplan.printable import logger
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 FILE_NAME = "cluster.db"
 LOG_NAME = FILE_NAME + "-wal"

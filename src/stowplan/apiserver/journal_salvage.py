@@ -6,7 +6,6 @@ one is made, and put in their place when it is complete.
 
 from __future__ import annotations
 
-import logging
 import shutil
 import sqlite3
 from contextlib import closing
@@ -30,8 +29,9 @@ from stowplan.apiserver.journal_rows import (
     read_facts,
 )
 from stowplan.errors import InputError
+from stowplan.printable import logger
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 
 def salvage(folder: Path, *, seed: int) -> None:

@@ -11,7 +11,6 @@ Knows nothing of what the objects mean: that is `store`, its only user.
 
 from __future__ import annotations
 
-import logging
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -25,8 +24,9 @@ from stowplan.apiserver.watches import HISTORY_MAX, CommittedWrite, UntypedField
 from stowplan.errors import ApiError, Timeout, Unavailable
 from stowplan.objects.base import KubeObject
 from stowplan.objects.kinds import Kind
+from stowplan.printable import logger
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 NOBODY: Mapping[str, KubeObject] = {}
 SAME_REST: UntypedFields = object()

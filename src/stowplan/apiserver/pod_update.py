@@ -36,7 +36,9 @@ def validate_pod_update(new: Spec, old: Spec) -> list[Problem]:
             **(new.get("affinity") or {}),
             "nodeAffinity": (old.get("affinity") or {}).get("nodeAffinity"),
         }
-    if _pruned(comparable) != _pruned(old):
+    same_selector = (comparable.get("nodeSelector") or {}) == (old.get("nodeSelector") or {})
+    # An empty value is one, too, of a label.
+    if not same_selector or _pruned(comparable) != _pruned(old):
         problems.append(not_allowed("spec", IMMUTABLE))
     return problems
 

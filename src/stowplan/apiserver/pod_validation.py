@@ -28,6 +28,7 @@ from stowplan.apiserver.validation import (
     validate_labels,
     validate_resources,
     validate_selector,
+    value_problems,
 )
 from stowplan.objects.base import Resources
 from stowplan.objects.codec import convert
@@ -199,9 +200,24 @@ def validate_requirements(resources: ResourceRequirements, where: str) -> Iterat
                 yield invalid(where, name, text)
         elif problem := label_key_problem(name):
             yield invalid(where, name, problem)
+    yield from _pages(limits, requests, where) if not broken else ()
     # Requests of cpu and the like may be anything where there is no limit.
     if (limits or special) and not broken:
         yield from _requests_within_limits(limits, requests, where)
+
+
+def _pages(limits: Resources, requests: Resources, where: str) -> Iterator[Problem]:
+    """Huge pages come whole, and only beside cpu or memory."""
+    asked = {**limits, **requests}
+    pages = [name for name in asked if is_hugepages(name)]
+    for field, amounts in (("limits", limits), ("requests", requests)):
+        for name in (name for name in pages if name in amounts):
+            amount, size = amounts[name], name.removeprefix("hugepages-")
+            if parse_quantity(amount) <= 0 or parse_quantity(amount) % parse_quantity(size):
+                text = f"{amount} is not positive integer multiple of {name}"
+                yield invalid(f"{where}.{field}[{name}]", amount, text)
+    if pages and not asked.keys() & {"cpu", "memory"}:
+        yield not_allowed(where, "HugePages require cpu or memory")
 
 
 def _requests_within_limits(
@@ -261,16 +277,23 @@ def _affinity(affinity: Affinity) -> Iterator[Problem]:
         for n, preferred in enumerate(node.preferred or ()):
             field = f"{where}.preferredDuringSchedulingIgnoredDuringExecution[{n}]"
             yield from _weight(preferred.weight, field)
-            yield from validate_node_term(preferred.preference, f"{field}.preference")
+            yield from validate_node_term(preferred.preference, f"{field}.preference", strict=False)
     if affinity.pod_affinity is not None:
         yield from _pod_affinity(affinity.pod_affinity, "spec.affinity.podAffinity")
     if affinity.pod_anti_affinity is not None:
         yield from _pod_affinity(affinity.pod_anti_affinity, "spec.affinity.podAntiAffinity")
 
 
-def validate_node_term(term: NodeSelectorTerm, where: str) -> Iterator[Problem]:
+def validate_node_term(
+    term: NodeSelectorTerm, where: str, *, strict: bool = True
+) -> Iterator[Problem]:
+    """`strict`: values have to be such as labels have, which preferred terms need not."""
     for n, expression in enumerate(term.match_expressions or ()):
-        yield from _node_requirement(expression, f"{where}.matchExpressions[{n}]")
+        field = f"{where}.matchExpressions[{n}]"
+        yield from _node_requirement(expression, field)
+        for m, value in enumerate(expression.values or ()) if strict else ():
+            for problem in value_problems(value):
+                yield invalid(f"{field}.values[{m}]", value, problem)
     for n, wanted in enumerate(term.match_fields or ()):
         field = f"{where}.matchFields[{n}]"
         if wanted.operator not in ("In", "NotIn"):
@@ -367,7 +390,11 @@ def validate_toleration(toleration: Toleration, where: str) -> Iterator[Problem]
         if toleration.value:
             text = "value must be empty when `operator` is 'Exists'"
             yield invalid(f"{where}.operator", toleration.value, text)
-    elif toleration.operator not in ("", "Equal"):
+    elif toleration.operator in ("", "Equal"):
+        # Upstream names the operator, too.
+        for problem in value_problems(toleration.value):
+            yield invalid(f"{where}.operator", toleration.value, problem)
+    else:
         yield unsupported(f"{where}.operator", toleration.operator, ("Equal", "Exists"))
     if toleration.effect and toleration.effect not in TAINT_EFFECTS:
         yield unsupported(f"{where}.effect", toleration.effect, TAINT_EFFECTS)
@@ -389,7 +416,9 @@ def _constraints(constraints: list[TopologySpreadConstraint]) -> Iterator[Proble
 def _constraint(constraint: TopologySpreadConstraint, where: str) -> Iterator[Problem]:
     if constraint.max_skew <= 0:
         yield invalid(f"{where}.maxSkew", constraint.max_skew, "must be greater than zero")
-    yield from _topology_key(constraint.topology_key, where)
+    # Any text will do as a key here, as upstream has it.
+    if not constraint.topology_key:
+        yield required(f"{where}.topologyKey", "can not be empty")
     if constraint.when_unsatisfiable not in UNSATISFIABLE_ACTIONS:
         action = constraint.when_unsatisfiable
         yield unsupported(f"{where}.whenUnsatisfiable", action, UNSATISFIABLE_ACTIONS)
@@ -410,4 +439,10 @@ def _constraint(constraint: TopologySpreadConstraint, where: str) -> Iterator[Pr
     ):
         if policy is not None and policy not in NODE_POLICIES:
             yield unsupported(f"{where}.{name}", policy, NODE_POLICIES)
+    keys = constraint.match_label_keys or ()
+    if keys and constraint.label_selector is None:
+        text = "must not be specified when labelSelector is not set"
+        yield not_allowed(f"{where}.matchLabelKeys", text)
+    for n, key in enumerate(keys):
+        yield from _key(key, f"{where}.matchLabelKeys[{n}]")
     yield from validate_selector(constraint.label_selector, f"{where}.labelSelector")

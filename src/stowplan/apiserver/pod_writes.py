@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
+from stowplan.apiserver.validation import subdomain_problem
 from stowplan.objects.api import Patch
 from stowplan.objects.base import Condition
 from stowplan.objects.pod import Pod, PodStatus
@@ -90,8 +91,8 @@ def _merge(status: PodStatus, patch: Any) -> PodStatus | None:
                 return None
             changes["conditions"] = conditions
         elif key == "nominatedNodeName":
-            if not isinstance(value, str | None):
-                return None
+            if not isinstance(value, str | None) or (value and subdomain_problem(value)):
+                return None  # The long way says what is wrong with it.
             changes["nominated_node_name"] = value or ""
         elif key != "$setElementOrder/conditions":
             return None

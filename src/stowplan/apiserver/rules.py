@@ -9,9 +9,10 @@ the rules that every create must pass quickly.  Updates that compare old and new
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache
 from importlib.resources import files
+from operator import itemgetter
 from typing import Any
 
 from stowplan.apiserver import wire_schema
@@ -39,7 +40,42 @@ Rule = tuple[str, Check]
 TEMPLATED = frozenset(
     {"Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job", "ReplicationController"}
 )
-_ALWAYS_RESTARTED: list[Rule] = [("spec.restartPolicy", MADE["one_of"]("Always"))]
+
+
+class _Step:
+    """A place that rules lead to: what is checked there, and where they go on from it."""
+
+    __slots__ = ("checks", "fields", "items")
+
+    def __init__(self) -> None:
+        self.checks: list[tuple[int, Check]] = []
+        """With the number of the rule: problems are told in the order of the rules."""
+        self.fields: dict[str, _Step] = {}
+        self.items: _Step | None = None
+
+    def below(self, part: str) -> _Step:
+        """The step of a part of a path, `name` or `name[]`."""
+        step = self.fields.setdefault(part.removesuffix("[]"), _Step())
+        if not part.endswith("[]"):
+            return step
+        if step.items is None:
+            step.items = _Step()
+        return step.items
+
+
+def _tree(rules: Iterable[Rule]) -> _Step:
+    """All rules of a kind as one tree, so that an object is gone through once."""
+    root = _Step()
+    for number, (path, check) in enumerate(rules):
+        step = root
+        for part in path.split(".") if path != "." else ():
+            step = step.below(part)
+        step.checks.append((number, check))
+    return root
+
+
+_NO_RULES = _Step()
+_ALWAYS_RESTARTED = _tree([("spec.restartPolicy", MADE["one_of"]("Always"))])
 
 
 @cache
@@ -49,13 +85,13 @@ def _lines() -> list[list[str]]:
 
 
 @cache
-def _rules() -> dict[str, list[Rule]]:
+def _rules() -> dict[str, _Step]:
     found: dict[str, list[Rule]] = defaultdict(list)
     for kind, path, *rest in _lines():
         if not kind.endswith("!"):
             name, *arguments = rest
             found[kind].append((path, MADE[name](*arguments) if arguments else _PLAIN[name]))
-    return dict(found)
+    return {kind: _tree(rules) for kind, rules in found.items()}
 
 
 @cache
@@ -69,7 +105,7 @@ def validate_data(kind: str, data: Data) -> list[Problem]:
         return device_problems(kind, data)
     if kind in GROUP_KINDS:
         return group_problems(kind, data)
-    problems = _check_all(_rules().get(kind, []), data, "")
+    problems = _check_all(_rules().get(kind, _NO_RULES), data, "")
     if kind == "CronJob":
         job = (data.get("spec") or {}).get("jobTemplate") or {}
         inner = [
@@ -96,12 +132,28 @@ def object_problems(kind: Kind, thing: KubeObject) -> list[Problem]:
     return problems
 
 
-def _check_all(rules: list[Rule], data: Data, prefix: str) -> list[Problem]:
-    problems: list[Problem] = []
-    for path, check in rules:
-        for where, value in _places(data, path):
-            problems += check(f"{prefix}{where}", value)
-    return problems
+def _check_all(rules: _Step, data: Data, prefix: str) -> list[Problem]:
+    found: list[tuple[int, Problem]] = []
+    _check(rules, data, prefix, "", found)
+    found.sort(key=itemgetter(0))
+    return [problem for _, problem in found]
+
+
+def _check(
+    step: _Step, value: Any, prefix: str, where: str, found: list[tuple[int, Problem]]
+) -> None:
+    """`value` is None where only the last part of a path is missing."""
+    for number, check in step.checks:
+        found += [(number, problem) for problem in check(f"{prefix}{where}", value)]
+    if step.items is not None and isinstance(value, list):
+        for n, item in enumerate(value):
+            _check(step.items, item, prefix, f"{where}[{n}]", found)
+    elif step.fields and isinstance(value, dict):
+        start = f"{where}." if where else ""
+        for name, below in step.fields.items():
+            inner = value.get(name)
+            if inner is not None or below.checks:
+                _check(below, inner, prefix, f"{start}{name}", found)
 
 
 def validate_status(kind: str, data: Data, old: Data) -> list[Problem]:
@@ -110,7 +162,7 @@ def validate_status(kind: str, data: Data, old: Data) -> list[Problem]:
         return [*claim_status_problems(data, old)]
     if kind == "PodGroup":
         return [*group_status_problems(data)]
-    return _check_all(_rules().get(f"{kind}/status", []), data, "")
+    return _check_all(_rules().get(f"{kind}/status", _NO_RULES), data, "")
 
 
 def validate_changed(kind: str, new: Data, old: Data) -> list[Problem]:
@@ -121,10 +173,9 @@ def validate_changed(kind: str, new: Data, old: Data) -> list[Problem]:
         return group_problems(kind, new, old)
     problems = validate_data(kind, new)
     for path in _immutable().get(kind, []):
-        ((where, after),) = [*_places(new, path)] or [(path, None)]
-        ((_, before),) = [*_places(old, path)] or [(path, None)]
-        if after != before:
-            problems.append(invalid(where, after, IMMUTABLE))
+        after = _at(new, path)
+        if after != _at(old, path):
+            problems.append(invalid(path, after, IMMUTABLE))
     if kind in _FROZEN:
         before, after = old.get("spec") or {}, new.get("spec") or {}
         problems += _FROZEN[kind](after, before, new)
@@ -222,21 +273,7 @@ _FROZEN: dict[str, Callable[[Data, Data, Data], list[Problem]]] = {
 }
 
 
-def _places(data: Any, path: str) -> list[tuple[str, Any]]:
-    """Every place that the path leads to, None where only the last part is missing."""
-    found: list[tuple[str, Any]] = [("", data)]
-    for part in path.split(".") if path != "." else ():
-        name = part.removesuffix("[]")
-        found = [
-            (f"{where}.{name}" if where else name, value.get(name))
-            for where, value in found
-            if isinstance(value, dict)
-        ]
-        if part.endswith("[]"):
-            found = [
-                (f"{where}[{n}]", item)
-                for where, items in found
-                if isinstance(items, list)
-                for n, item in enumerate(items)
-            ]
-    return found
+def _at(data: Any, path: str) -> Any:
+    for name in path.split("."):
+        data = data.get(name) if isinstance(data, dict) else None
+    return data

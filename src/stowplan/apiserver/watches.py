@@ -11,7 +11,6 @@ raises loses its own watch and disturbs nobody.
 
 from __future__ import annotations
 
-import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -25,8 +24,9 @@ from stowplan.cluster.port import WatchEvent
 from stowplan.errors import ApiError, Gone
 from stowplan.objects.base import KubeObject, ObjectMeta
 from stowplan.objects.kinds import Kind
+from stowplan.printable import logger
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 HISTORY_MAX = 10_000
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -11,10 +10,11 @@ from stowplan.cluster.port import Answer
 from stowplan.errors import ApiError
 from stowplan.objects.api import Delete, Request, Update
 from stowplan.objects.kinds import NAMESPACE, NODE, POD
+from stowplan.printable import logger
 
 _NOT_FOUND = 404
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 Progress = Callable[[str, int, int], None]
 

@@ -7,10 +7,11 @@ other.  Pods are made in `pod_ops`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
+from stowplan.bench import opcodes
 from stowplan.bench.device_ops import (
     alloc_resource_claims,
     create_resource_claims,
@@ -18,24 +19,7 @@ from stowplan.bench.device_ops import (
 )
 from stowplan.bench.making import BASE_NODE, Act
 from stowplan.bench.measure import Collection
-from stowplan.bench.opcodes import (
-    AllocResourceClaims,
-    Barrier,
-    Churn,
-    CreateAny,
-    CreateNamespaces,
-    CreateNodes,
-    CreatePods,
-    CreatePodSets,
-    CreateResourceClaims,
-    CreateResourceDriver,
-    DeletePods,
-    Op,
-    Sleep,
-    StartCollectingMetrics,
-    StopCollectingMetrics,
-    UpdateAny,
-)
+from stowplan.bench.opcodes import Op
 from stowplan.bench.pod_ops import create_pods, start_measuring, stop_measuring
 from stowplan.bench.stage import Stage, Steps
 from stowplan.cluster.port import call_one, ignore_all
@@ -54,43 +38,13 @@ MIGRATED = "storage.alpha.kubernetes.io/migrated-plugins"
 
 
 def carry_out(act: Act, op: Op) -> Steps[None]:
-    match op:
-        case CreateNodes():
-            return _create_nodes(act, op)
-        case CreateNamespaces():
-            return _create_namespaces(act, op)
-        case CreatePods():
-            return create_pods(act, op, act.namespace(op.namespace))
-        case CreatePodSets():
-            return _create_pod_sets(act, op)
-        case DeletePods():
-            return _delete_pods(act, op)
-        case Churn():
-            return _churn(act, op)
-        case CreateAny():
-            return _create_any(act, op)
-        case UpdateAny():
-            return _update_any(act, op)
-        case Barrier():
-            return _barrier(act, op)
-        case Sleep():
-            return _sleep(op)
-        case StartCollectingMetrics():
-            return _start_collecting(act, op)
-        case StopCollectingMetrics():
-            return stop_measuring(act)
-        case CreateResourceDriver():
-            return create_resource_driver(act, op)
-        case CreateResourceClaims():
-            return create_resource_claims(act, op)
-        case AllocResourceClaims():
-            return alloc_resource_claims(act, op)
+    return _CARRIED_OUT_BY[type(op)](act, op)
 
 
 # -- nodes and namespaces -------------------------------------------------------------------
 
 
-def _create_nodes(act: Act, op: CreateNodes) -> Steps[None]:
+def _create_nodes(act: Act, op: opcodes.CreateNodes) -> Steps[None]:
     stage = act.stage
     act.meter.announce(f"creating {op.count:,} nodes", 0)
 
@@ -107,7 +61,7 @@ def _create_nodes(act: Act, op: CreateNodes) -> Steps[None]:
     stage.node_count += op.count
 
 
-def _node(act: Act, op: CreateNodes, number: int) -> tuple[str, Any]:
+def _node(act: Act, op: opcodes.CreateNodes, number: int) -> tuple[str, Any]:
     """Labels and amounts are there from the start; upstream patches them in, to the same end."""
     data = act.make.data(op.node_template_path or BASE_NODE, number, op.count)
     metadata, status = dict(data.get("metadata", {})), dict(data.get("status", {}))
@@ -131,7 +85,7 @@ def _node(act: Act, op: CreateNodes, number: int) -> tuple[str, Any]:
     return name, act.make.body(NODE, body)
 
 
-def _csi_node(op: CreateNodes, name: str) -> CSINode:
+def _csi_node(op: opcodes.CreateNodes, name: str) -> CSINode:
     strategy = op.node_allocatable_strategy
     assert strategy is not None
     drivers = [
@@ -145,7 +99,7 @@ def _csi_node(op: CreateNodes, name: str) -> CSINode:
     )
 
 
-def _create_namespaces(act: Act, op: CreateNamespaces) -> Steps[None]:
+def _create_namespaces(act: Act, op: opcodes.CreateNamespaces) -> Steps[None]:
     for number in range(op.count):
         name = f"{op.prefix}-{number}"
         body: Any = {"metadata": {"name": name}}
@@ -159,7 +113,7 @@ def _create_namespaces(act: Act, op: CreateNamespaces) -> Steps[None]:
         act.stage.created.append((NAMESPACE, name))
 
 
-def _create_pod_sets(act: Act, op: CreatePodSets) -> Steps[None]:
+def _create_pod_sets(act: Act, op: opcodes.CreatePodSets) -> Steps[None]:
     for number in range(op.count):
         yield from create_pods(act, op.create_pods_op, f"{op.namespace_prefix}-{number}")
 
@@ -167,7 +121,7 @@ def _create_pod_sets(act: Act, op: CreatePodSets) -> Steps[None]:
 # -- pods go --------------------------------------------------------------------------------
 
 
-def _delete_pods(act: Act, op: DeletePods) -> Steps[None]:
+def _delete_pods(act: Act, op: opcodes.DeletePods) -> Steps[None]:
     pods = yield from act.stage.list_pods(op.namespace, op.label_selector)
     deleting = _delete(act.stage, pods, op.delete_pods_per_second)
     if op.skip_wait_to_completion:
@@ -199,7 +153,7 @@ def _paced(stage: Stage, requests: list[Any], per_second: int) -> Steps[None]:
 # -- objects of any kind --------------------------------------------------------------------
 
 
-def _churn(act: Act, op: Churn) -> Steps[None]:
+def _churn(act: Act, op: opcodes.Churn) -> Steps[None]:
     namespace = act.namespace(op.namespace)
     yield from act.make.ensure_namespace(namespace)
     for path in op.template_paths:
@@ -208,7 +162,7 @@ def _churn(act: Act, op: Churn) -> Steps[None]:
     act.stage.play_in_background(coming_and_going(act, op, namespace))
 
 
-def _create_on_and_on(act: Act, op: Churn, namespace: str) -> Steps[None]:
+def _create_on_and_on(act: Act, op: opcodes.Churn, namespace: str) -> Steps[None]:
     number = 0
     while not act.stage.ended and (op.number == 0 or number < op.number):
         _create_each(act, op, namespace, number, [])
@@ -216,7 +170,7 @@ def _create_on_and_on(act: Act, op: Churn, namespace: str) -> Steps[None]:
         yield op.interval_milliseconds / 1000
 
 
-def _recreate(act: Act, op: Churn, namespace: str) -> Steps[None]:
+def _recreate(act: Act, op: opcodes.Churn, namespace: str) -> Steps[None]:
     pause_s = op.interval_milliseconds / 1000
     number = 0
     while not act.stage.ended:
@@ -232,7 +186,9 @@ def _recreate(act: Act, op: Churn, namespace: str) -> Steps[None]:
             yield pause_s
 
 
-def _create_each(act: Act, op: Churn, namespace: str, number: int, undo: list[Delete]) -> None:
+def _create_each(
+    act: Act, op: opcodes.Churn, namespace: str, number: int, undo: list[Delete]
+) -> None:
     """One object of each template; notes how to delete what was created."""
 
     def note(kind: Kind, answer: Any) -> None:
@@ -245,7 +201,7 @@ def _create_each(act: Act, op: Churn, namespace: str, number: int, undo: list[De
         call_one(act.stage.cluster, request, partial(note, kind))
 
 
-def _create_any(act: Act, op: CreateAny) -> Steps[None]:
+def _create_any(act: Act, op: opcodes.CreateAny) -> Steps[None]:
     stage = act.stage
     yield from act.make.ensure_namespace(op.namespace)
     for number in range(op.count):
@@ -266,7 +222,7 @@ def _create_any(act: Act, op: CreateAny) -> Steps[None]:
             stage.created.append((kind, created.name))
 
 
-def _update_any(act: Act, op: UpdateAny) -> Steps[None]:
+def _update_any(act: Act, op: opcodes.UpdateAny) -> Steps[None]:
     stage = act.stage
     started_s = stage.clock.now()
     for number in range(op.count):
@@ -290,7 +246,7 @@ def _update_any(act: Act, op: UpdateAny) -> Steps[None]:
 # -- waiting and measuring ------------------------------------------------------------------
 
 
-def _barrier(act: Act, op: Barrier) -> Steps[None]:
+def _barrier(act: Act, op: opcodes.Barrier) -> Steps[None]:
     stage, tally = act.stage, act.stage.tally
     selector = selector_from_map(op.label_selector)
     settled = _attempted if op.stage_requirement == "Attempted" else _never
@@ -319,11 +275,38 @@ def _attempted(pod: Pod) -> bool:
     return any(condition.type == "PodScheduled" for condition in pod.status.conditions or ())
 
 
-def _sleep(op: Sleep) -> Steps[None]:
+def _sleep(act: Act, op: opcodes.Sleep) -> Steps[None]:
     yield Duration.parse(op.duration or "0").seconds
 
 
-def _start_collecting(act: Act, op: StartCollectingMetrics) -> Steps[None]:
+def _start_collecting(act: Act, op: opcodes.StartCollectingMetrics) -> Steps[None]:
     selector = selector_from_map(op.label_selector) if op.label_selector else None
     collection = Collection(op.name or "collection", frozenset(op.namespaces), selector)
     return start_measuring(act, collection)
+
+
+def _create_pods(act: Act, op: opcodes.CreatePods) -> Steps[None]:
+    return create_pods(act, op, act.namespace(op.namespace))
+
+
+def _stop_collecting(act: Act, op: opcodes.StopCollectingMetrics) -> Steps[None]:
+    return stop_measuring(act)
+
+
+_CARRIED_OUT_BY: dict[type, Callable[[Act, Any], Steps[None]]] = {
+    opcodes.CreateNodes: _create_nodes,
+    opcodes.CreateNamespaces: _create_namespaces,
+    opcodes.CreatePods: _create_pods,
+    opcodes.CreatePodSets: _create_pod_sets,
+    opcodes.DeletePods: _delete_pods,
+    opcodes.Churn: _churn,
+    opcodes.CreateAny: _create_any,
+    opcodes.UpdateAny: _update_any,
+    opcodes.Barrier: _barrier,
+    opcodes.Sleep: _sleep,
+    opcodes.StartCollectingMetrics: _start_collecting,
+    opcodes.StopCollectingMetrics: _stop_collecting,
+    opcodes.CreateResourceDriver: create_resource_driver,
+    opcodes.CreateResourceClaims: create_resource_claims,
+    opcodes.AllocResourceClaims: alloc_resource_claims,
+}

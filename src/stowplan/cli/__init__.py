@@ -12,58 +12,31 @@ import os
 import click
 
 from stowplan._version import __version__
-from stowplan.cli._lazy import LazyCommand, LazyGroup
+from stowplan.cli._lazy import LazyGroup
 
 __all__ = ["COMMANDS", "main"]
 
 COMMANDS = {
-    "demo": LazyCommand(
-        "stowplan.cli.demo", "demo", "Schedule a few thousand pods here and now, and explain."
-    ),
-    "up": LazyCommand(
-        "stowplan.cli.up", "up", "Start a cluster in one process, ready for kubectl."
-    ),
-    "run": LazyCommand("stowplan.cli.run", "run", "Schedule the pods of a Kubernetes cluster."),
-    "dry-run": LazyCommand(
-        "stowplan.cli.dry_run", "dry_run", "Say where pods of a dump would go, and why."
-    ),
-    "why": LazyCommand(
-        "stowplan.cli.why", "why", "Say why a pod has no node, and what would help."
-    ),
-    "what-if": LazyCommand(
-        "stowplan.cli.what_if", "what_if", "Show who moves, waits or fits after a change."
-    ),
-    "plan": LazyCommand(
-        "stowplan.cli.plan", "plan", "Count what fits, buy nodes, find nodes that can go."
-    ),
-    "compare": LazyCommand(
-        "stowplan.cli.compare", "compare", "Compare two configurations or seeds; a gate for CI."
-    ),
-    "simulate": LazyCommand(
-        "stowplan.cli.simulate", "simulate", "Run months of a trace, and report what comes of it."
-    ),
-    "tune": LazyCommand(
-        "stowplan.cli.tune", "tune", "Search for weights on a trace, and try them on the rest."
-    ),
-    "trace": LazyCommand(
-        "stowplan.cli.trace", "trace", "Convert, inspect, cut, scale and make up traces."
-    ),
-    "shadow": LazyCommand(
-        "stowplan.cli.shadow", "shadow", "Follow a cluster: would we decide as it does?"
-    ),
-    "snapshot": LazyCommand(
-        "stowplan.cli.snapshot", "snapshot", "Save all that scheduling reads in one file."
-    ),
-    "record": LazyCommand(
-        "stowplan.cli.record", "record", "Follow a cluster and write it down, to replay."
-    ),
-    "ui": LazyCommand("stowplan.cli.ui", "ui", "Show a cluster and every decision in a browser."),
-    "bench": LazyCommand("stowplan.cli.bench", "bench", "Measure pods per second."),
-    "plugins": LazyCommand("stowplan.cli.plugins", "plugins", "List the scheduling plugins."),
-    "completion": LazyCommand(
-        "stowplan.cli.completion", "completion", "Let your shell complete commands and options."
-    ),
+    "demo": "Schedule a few thousand pods here and now, and explain.",
+    "up": "Start a cluster in one process, ready for kubectl.",
+    "run": "Schedule the pods of a Kubernetes cluster.",
+    "dry-run": "Say where pods of a dump would go, and why.",
+    "why": "Say why a pod has no node, and what would help.",
+    "what-if": "Show who moves, waits or fits after a change.",
+    "plan": "Count what fits, buy nodes, find nodes that can go.",
+    "compare": "Compare two configurations or seeds; a gate for CI.",
+    "simulate": "Run months of a trace, and report what comes of it.",
+    "tune": "Search for weights on a trace, and try them on the rest.",
+    "trace": "Convert, inspect, cut, scale and make up traces.",
+    "shadow": "Follow a cluster: would we decide as it does?",
+    "snapshot": "Save all that scheduling reads in one file.",
+    "record": "Follow a cluster and write it down, to replay.",
+    "ui": "Show a cluster and every decision in a browser.",
+    "bench": "Measure pods per second.",
+    "plugins": "List the scheduling plugins.",
+    "completion": "Let your shell complete commands and options.",
 }
+"""Each is a command of its name, in a module of its name."""
 
 EXAMPLES = """\b
 Examples:
@@ -78,7 +51,7 @@ Examples:
 @click.group(
     "stowplan",
     cls=LazyGroup,
-    commands_by_name=COMMANDS,
+    lazy=COMMANDS,
     epilog=EXAMPLES,
     context_settings={"help_option_names": ["-h", "--help"]},
 )

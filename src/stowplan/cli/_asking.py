@@ -1,4 +1,4 @@
-"""What the commands that ask of a cluster have in common: where it comes from, and their options.
+"""What the commands that ask of a cluster have in common: where it comes from, how they answer.
 
 Manifests, dumps and standard input, or a copy of a live cluster; the same words for all of them.
 """
@@ -6,88 +6,20 @@ Manifests, dumps and standard input, or a copy of a live cluster; the same words
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+import shutil
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from stowplan.cli._output import note, say_json, working
+from stowplan.cli._output import note, say, say_json, working
 from stowplan.errors import InputError
 
 if TYPE_CHECKING:
     from stowplan.objects.manifests import Manifest
     from stowplan.world.cluster import Cluster
 
-Command = TypeVar("Command", bound=Callable[..., Any])
-
-OUTPUTS = ("text", "json", "yaml")
-
-
-gates_option = click.option(
-    "--feature-gates",
-    multiple=True,
-    metavar="NAME=BOOL,...",
-    help="Feature gates of the scheduler, e.g. GenericWorkload=true; may be repeated.  Without it, "
-    "files with PodGroups are read with the gates that these need.",
-)
-
-
-def source_options(command: Command, *, two_configs: str = "") -> Command:
-    """Where the cluster comes from, and how it decides; `two_configs` says what a second one is."""
-    config = "A KubeSchedulerConfiguration."
-    for option in reversed(
-        (
-            click.option(
-                "-f",
-                "--filename",
-                "filenames",
-                multiple=True,
-                metavar="FILE",
-                help="Manifests or dumps, JSON or YAML; a folder; `-` for standard input.  "
-                "May be repeated.",
-            ),
-            click.option(
-                "--kubeconfig",
-                metavar="FILE",
-                help="Ask a live cluster instead; it is only read.",
-            ),
-            click.option("--context", metavar="NAME", help="Which cluster of the kubeconfig."),
-            click.option(
-                "--config",
-                "configs",
-                metavar="FILE",
-                multiple=True,
-                help=f"{config}  {two_configs}",
-            )
-            if two_configs
-            else click.option("--config", metavar="FILE", help=config),
-            click.option(
-                "--plugin-path",
-                "plugin_paths",
-                multiple=True,
-                metavar="PATH",
-                help="A file with your own plugins, or a folder of them; may be repeated.",
-            ),
-            gates_option,
-            click.option(
-                "--seed",
-                type=int,
-                metavar="N",
-                default=0,
-                show_default=True,
-                help="Decides between equally good nodes.",
-            ),
-        )
-    ):
-        command = option(command)
-    return command
-
-
-def output_option(command: Command) -> Command:
-    made: Command = click.option(
-        "-o", "--output", type=click.Choice(OUTPUTS), default="text", show_default=True
-    )(command)
-    return made
+WIDTH_MAX = 80
 
 
 def read_cluster(
@@ -100,6 +32,7 @@ def read_cluster(
     feature_gates: tuple[str, ...] = (),
     *,
     detail: bool = True,
+    timed: bool = False,
     new_files: Sequence[str] = (),
 ) -> Cluster:
     """The cluster that is asked about; what makes answers less than they seem is noted.
@@ -121,6 +54,7 @@ def read_cluster(
         new = read_files(files) if files else []
         gates = gates_for([*manifests, *new], feature_gates)
         options: Options = {"seed": seed, "detail": detail, "feature_gates": gates}
+        options["timed"] = timed
         setup = make_setup(config, options, registry=registry)
         if live:
             cluster = Cluster.of_live(setup, kubeconfig or "", context)
@@ -177,6 +111,17 @@ def _is_new(data: dict[str, Any]) -> bool:
     stored = isinstance(metadata, dict) and (metadata.get("uid") or metadata.get("resourceVersion"))
     runs = isinstance(spec, dict) and spec.get("nodeName")
     return data.get("kind") != "Node" and not stored and not runs
+
+
+def say_answer(answer: Any, output: str) -> None:
+    """As text for people, or as data; the command's exit code says whether the answer is yes."""
+    if output == "text":
+        for line in answer.lines(min(shutil.get_terminal_size().columns, WIDTH_MAX)):
+            say(line)
+    else:
+        say_data(answer.to_dict(), output)
+    if not answer:
+        click.get_current_context().exit(1)
 
 
 def say_data(data: Any, output: str) -> None:

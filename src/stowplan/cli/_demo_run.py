@@ -1,34 +1,35 @@
-"""The demo's cluster and its story: what is created, and what came of it."""
+"""The demo's cluster and its story: what is created, and what came of it.
+
+It is told through the public face alone: in real time for `stowplan demo`, and in virtual time for
+the page (`stowplan ui --demo`) and for tests.
+"""
 
 from __future__ import annotations
 
 import sys
+import textwrap
 import time
-from collections.abc import Callable, Iterator
+from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-import msgspec
+import numpy as np
 
-from stowplan.apiserver.store import Store
 from stowplan.bench.progress import Progress
-from stowplan.cli._output import moves_cursor
-from stowplan.clock import Clock, RealClock, Timers
-from stowplan.core.decision import Decision
-from stowplan.core.messages import Effect, RecordEvent
-from stowplan.embedded import EmbeddedCluster, Parts
-from stowplan.objects.api import Create
-from stowplan.objects.kinds import NODE, POD, PRIORITY_CLASS, SERVICE
-from stowplan.objects.node import Node
-from stowplan.objects.pod import Pod
-from stowplan.objects.workloads import PriorityClass, Service
-from stowplan.runtime.driver import Driver
+from stowplan.cli._output import Column, moves_cursor, print_table, say, some_of, terminal_width
+from stowplan.printable import printable
+from stowplan.world.cluster import Cluster
+from stowplan.world.decision import Decision
+from stowplan.world.setup import ClockName
 
+NODES, PODS, SEED = 300, 3000, 1
 ZONES = ("zone-a", "zone-b", "zone-c")
 GPU_NODES = 12
 TIME_S_MAX = 15.0
-PAUSE_S = 0.01
+AT_ONCE = 250
+"""Pods that are created before it is shown how far it is."""
 
 _ZONE = "topology.kubernetes.io/zone"
 _HOST = "kubernetes.io/hostname"
@@ -38,95 +39,51 @@ _HOST = "kubernetes.io/hostname"
 class Story:
     """What the report tells."""
 
-    node_count: int
+    cluster: Cluster
     pod_count: int
-    bound: int
-    seconds: float
-    driver: Driver
+    seconds: float = 0.0
+    """That scheduling took; making the pods is not counted."""
     preemptions: list[tuple[str, str, str]] = field(default_factory=list)
     """(victim, preemptor, node)"""
     pending: list[Decision] = field(default_factory=list)
+    """Of pods that fit nowhere."""
 
 
 def run(
-    node_count: int,
-    pod_count: int,
-    seed: int,
-    *,
-    clock: Clock | None = None,
-    pause: Callable[[float], object] = time.sleep,
+    node_count: int = NODES, pod_count: int = PODS, seed: int = SEED, clock: ClockName = "virtual"
 ) -> Story:
-    """`clock` and `pause` are the machine's; a test has its own."""
     random = Random(seed)
-    clock = clock or RealClock()
-    store, timers = Store(clock, seed=seed), Timers(clock)
-    for data in demo_nodes(node_count, random):
-        store.execute(Create(NODE, "", msgspec.convert(data, Node)))
-    store.execute(Create(PRIORITY_CLASS, "", _priority("urgent", 1000)))
-    store.execute(Create(PRIORITY_CLASS, "", _priority("batch", -10)))
-    store.execute(Create(SERVICE, "default", _service()))
-    cluster = EmbeddedCluster(
-        store,
-        Parts(controllers=False, detailed=False),
-        clock=clock,
-        timers=timers,
-        random=random,
-    )
-    cluster.start()
-    driver = cluster.scheduler
-    assert driver is not None, "the demo is about a scheduler"
-    story = Story(node_count, pod_count, 0, 0.0, driver)
-    names: dict[str, str] = {}
-    driver.on_effect = lambda effect: _note_preemption(story, names, effect)
-    waves = demo_waves(pod_count, random)
-    started = time.perf_counter()
+    shown = clock == "virtual"
+    cluster = Cluster(seed=seed, clock=clock, detail=shown, timed=shown)
+    cluster.apply([*_nodes(node_count, random), *map(_priority, ("urgent", "batch")), _SERVICE])
+    story = Story(cluster, pod_count)
     progress = Progress("scheduling", live=sys.stderr.isatty() and moves_cursor())
-    for wave in waves:
-        for data in wave:
-            created = store.execute(Create(POD, "default", msgspec.convert(data, Pod)))
-            assert created is not None
-            names[created.uid] = created.key
-        while not _is_at_rest(story, timers, progress, started):
-            pause(PAUSE_S)
-    story.seconds = time.perf_counter() - started
+    for wave in _waves(pod_count, random):
+        for first in range(0, len(wave), AT_ONCE):
+            cluster.apply(wave[first : first + AT_ONCE])
+            if story.seconds < TIME_S_MAX:
+                started_s = time.perf_counter()
+                cluster.run()
+                story.seconds += time.perf_counter() - started_s
+            waiting = (f"{count} {lane}" for lane, count in cluster.lane_counts().items() if count)
+            progress.show(", ".join(waiting), len(cluster.pods(pending=False)), pod_count)
     progress.end()
-    _collect(story)
+    decisions = cluster.decisions()
+    waiting_pods = {pod.key for pod in cluster.pods(pending=True)}
+    story.pending = [each for each in decisions if each.pod in waiting_pods]
+    story.preemptions = [
+        (victim, each.pod, each.nominated_node)
+        for decision in decisions
+        for each in decision.history
+        for victim in each.victims
+    ]
     return story
-
-
-def _is_at_rest(story: Story, timers: Timers, progress: Progress, started: float) -> bool:
-    """Do what is due; whether time is up, or nothing is left that a second would change."""
-    machine = story.driver.machine
-    while time.perf_counter() - started < TIME_S_MAX:
-        went_on = timers.run_due()
-        counts = machine.queue.pending_counts()
-        if not went_on:
-            return not counts["active"] and not counts["backoff"]
-        waiting = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
-        progress.show(waiting, machine.cache.pod_count, story.pod_count)
-    return True
-
-
-def _collect(story: Story) -> None:
-    machine = story.driver.machine
-    story.bound = sum(1 for pod in machine.pods.values() if pod.node_name)
-    for key, pod in sorted(machine.pods.items()):
-        decision = machine.decision_of(key)
-        if not pod.node_name and decision is not None:
-            story.pending.append(decision)
-
-
-def _note_preemption(story: Story, names: dict[str, str], effect: Effect) -> None:
-    if isinstance(effect, RecordEvent) and effect.reason == "Preempted":
-        # "Preempted by pod UID on node NODE"
-        words = effect.note.split()
-        story.preemptions.append((effect.regarding.key, names.get(words[3], words[3]), words[6]))
 
 
 # -- what there is --------------------------------------------------------------------------
 
 
-def demo_nodes(count: int, random: Random) -> Iterator[dict[str, Any]]:
+def _nodes(count: int, random: Random) -> Iterator[dict[str, Any]]:
     for number in range(count):
         gpu = number < GPU_NODES
         cpu = 16 if gpu else random.choice((4, 8, 8, 16))
@@ -151,7 +108,7 @@ def demo_nodes(count: int, random: Random) -> Iterator[dict[str, Any]]:
         }
 
 
-def demo_waves(count: int, random: Random) -> list[list[dict[str, Any]]]:
+def _waves(count: int, random: Random) -> list[list[dict[str, Any]]]:
     """First what fills the cluster, then the urgent pods that must push some of it aside."""
     urgent = max(4, count // 200)
     stuck = max(3, count // 300)
@@ -233,21 +190,108 @@ def _gated(number: int) -> dict[str, Any]:
     return _pod(f"gated-{number:05}", "gated", "100m", "64Mi", schedulingGates=gates)
 
 
-def _priority(name: str, value: int) -> PriorityClass:
-    data = {
+def _priority(name: str) -> dict[str, Any]:
+    return {
         "apiVersion": "scheduling.k8s.io/v1",
         "kind": "PriorityClass",
         "metadata": {"name": name},
-        "value": value,
+        "value": 1000 if name == "urgent" else -10,
     }
-    return msgspec.convert(data, PriorityClass)
 
 
-def _service() -> Service:
-    data = {
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": {"name": "web", "namespace": "default"},
-        "spec": {"selector": {"app": "web"}},
-    }
-    return msgspec.convert(data, Service)
+_SERVICE = {
+    "apiVersion": "v1",
+    "kind": "Service",
+    "metadata": {"name": "web", "namespace": "default"},
+    "spec": {"selector": {"app": "web"}, "ports": [{"port": 80}]},
+}
+
+
+# -- the summary: how fast, how full, who waits and why, who had to go ------------------------
+
+
+PREEMPTIONS_SHOWN = 8
+FILE_WIDTH = 110
+BARS_WIDTH_MIN = 80
+"""Columns of a terminal; on a narrower one the zones have no bars."""
+ZONE = "topology.kubernetes.io/zone"
+AMOUNTS = ("cpu", "memory", "pods")
+
+
+def show(story: Story) -> None:
+    bound, node_count = len(story.cluster.pods(pending=False)), len(story.cluster.nodes())
+    rate = bound / story.seconds if story.seconds else 0.0
+    _tell(
+        f"Scheduled {bound} of {story.pod_count} pods on {node_count} nodes "
+        f"in {story.seconds:.1f} s: {rate:,.0f} pods per second, every node evaluated for each."
+    )
+    say()
+    _show_zones(story)
+    _show_pending(story)
+    _show_preemptions(story)
+    say()
+    _tell("To look at it, and ask why and what if, in your browser: stowplan ui --demo")
+
+
+def _tell(text: str, indent: int = 0) -> None:
+    """A sentence, wrapped between words where a terminal is narrow."""
+    margin, width = " " * indent, terminal_width() or FILE_WIDTH
+    for line in textwrap.wrap(
+        printable(text),
+        width,
+        initial_indent=margin,
+        subsequent_indent=margin,
+        break_long_words=False,
+        break_on_hyphens=False,
+    ):
+        say(line)
+
+
+def _show_zones(story: Story) -> None:
+    there, free = story.cluster.allocatable(), story.cluster.free()
+    zones: dict[str, Any] = {}
+    for node in story.cluster.nodes():
+        zone = zones.setdefault((node.metadata.labels or {}).get(ZONE, ""), np.zeros(7, np.int64))
+        amounts = [table.at(node.name, name) for table in (there, free) for name in AMOUNTS]
+        zone += [1, *amounts]
+    bars = (terminal_width() or FILE_WIDTH) >= BARS_WIDTH_MIN
+    rows = []
+    for name, (nodes, *amounts) in sorted(zones.items()):
+        cpu, memory, _ = amounts[:3]
+        used_cpu, used_memory, used_pods = np.subtract(amounts[:3], amounts[3:])
+        cores = f"{_share(used_cpu, cpu, bars)} of {cpu // 1000} cores"
+        gib = f"{_share(used_memory, memory, bars)} of {memory // 2**30} GiB"
+        rows.append([name, str(nodes), str(used_pods), cores, gib])
+    columns = [Column("ZONE"), Column("NODES", right=True), Column("PODS", right=True)]
+    print_table([*columns, Column("CPU REQUESTED"), Column("MEMORY REQUESTED")], rows)
+
+
+def _share(used: int, total: int, bars: bool) -> str:
+    share = used / total if total else 0.0
+    bar = f"{'#' * round(share * 10):<10} " if bars else ""
+    return f"{bar}{share:>4.0%}"
+
+
+def _show_pending(story: Story) -> None:
+    groups: dict[str, list[Decision]] = defaultdict(list)
+    for decision in story.pending:
+        groups[decision.full_message].append(decision)
+    counts = story.cluster.lane_counts()
+    late = counts["active"] + counts["backoff"]
+    rest = f", {late} not reached in {TIME_S_MAX:g} s" if late else ""
+    fit_nowhere = f"{len(story.pending)} that fit nowhere"
+    say()
+    _tell(f"Pending: {fit_nowhere}, {counts['gated']} held at a gate{rest}.")
+    for message, decisions in groups.items():
+        _tell(some_of([decision.pod for decision in decisions]), indent=2)
+        _tell(message, indent=4)
+
+
+def _show_preemptions(story: Story) -> None:
+    say()
+    _tell(f"Preempted: {len(story.preemptions)} pods.")
+    for victim, preemptor, node in story.preemptions[:PREEMPTIONS_SHOWN]:
+        _tell(f"{victim} made room for {preemptor} on {node}", indent=2)
+    left = len(story.preemptions) - PREEMPTIONS_SHOWN
+    if left > 0:
+        _tell(f"and {left} more", indent=2)

@@ -10,47 +10,42 @@ from __future__ import annotations
 
 import importlib
 import os
+import re
 import sys
 import traceback
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, NoReturn
 
 import click
 
 from stowplan.cli._output import complain, say_trace
-from stowplan.cli._url import refuse_urls
 from stowplan.errors import InputError, InternalError, StowplanError, Unavailable
 
 EXIT_INTERRUPTED = 130
 """What a shell reports for a process that Ctrl-C ended."""
 
 
-@dataclass(frozen=True, slots=True)
-class LazyCommand:
-    module: str
-    attribute: str
-    short_help: str
-
-
 class LazyGroup(click.Group):
-    def __init__(self, *, commands_by_name: Mapping[str, LazyCommand], **settings: Any) -> None:
+    def __init__(self, *, lazy: Mapping[str, str] | None = None, **settings: Any) -> None:
+        """`lazy` are the commands that have a module of their own, and what each does."""
         super().__init__(**settings)
-        self._lazy = dict(commands_by_name)
+        self._lazy = dict(lazy or {})
         self.verbose = False
         self.params.append(self._verbose_option())
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(self._lazy)
+        return list(self._lazy or self.commands)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        lazy = self._lazy.get(cmd_name)
-        if lazy is None:
+        command = self.commands.get(cmd_name)
+        if command is None and cmd_name in self._lazy:
+            word = cmd_name.replace("-", "_")
+            command = getattr(importlib.import_module(f"stowplan.cli.{word}"), word)
+            assert isinstance(command, click.Command), f"stowplan.cli.{word}.{word}: no command"
+        if command is None:
             return None
-        command = getattr(importlib.import_module(lazy.module), lazy.attribute)
-        assert isinstance(command, click.Command), f"{lazy.module}.{lazy.attribute}: no command"
         for each in (command, *getattr(command, "commands", {}).values()):
             if not any("--verbose" in option.opts for option in each.params):
                 each.params.append(self._verbose_option())
@@ -60,8 +55,9 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and args[0] not in self._lazy and not args[0].startswith("-"):
-            near = get_close_matches(args[0], self._lazy, n=1)
+        known = self.list_commands(ctx)
+        if args and args[0] not in known and not args[0].startswith("-"):
+            near = get_close_matches(args[0], known, n=1)
             raise InputError(
                 f"no command {args[0]!r}",
                 hint=f"did you mean {near[0]!r}?"
@@ -71,10 +67,9 @@ class LazyGroup(click.Group):
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        if not self._lazy:
-            return
+        own = {name: command.short_help or "" for name, command in self.commands.items()}
         with formatter.section("Commands"):
-            formatter.write_dl([(name, lazy.short_help) for name, lazy in self._lazy.items()])
+            formatter.write_dl([*(self._lazy or own).items()])
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -169,3 +164,41 @@ def _from_bug(error: Exception) -> InternalError:
         f"{type(error).__name__}: {error}",
         hint="this is a bug in Stowplan; please report it with the traceback above",
     )
+
+
+# -- a URL where a file is expected: kubectl would fetch it; we say what to do instead --------
+
+
+_OF_FILES = re.compile(r"FILE|PATH|DIR|CONFIG")
+_URL = re.compile(r"(https?):/+(.*)")
+
+
+def refuse_urls(command: click.Command) -> None:
+    """In all options and arguments of a command that name a file."""
+    for param in command.params:
+        if _OF_FILES.search(_described(param)) and param.callback is None:
+            param.callback = _refuse_url
+
+
+def _described(param: click.Parameter) -> str:
+    return f"{param.metavar or ''} {(param.name or '').upper()}"
+
+
+def _refuse_url(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
+    for each in value if isinstance(value, tuple) else (value,):
+        # A path made of a URL has lost a slash.
+        found = _URL.match(str(each))
+        if found is not None:
+            url = f"{found[1]}://{found[2]}"
+            raise InputError("a file is wanted here, not a URL", where=url, hint=_hint(param, url))
+    return value
+
+
+def _hint(param: click.Parameter, url: str) -> str:
+    if param.name == "kubeconfig":
+        return "`--master URL` takes the URL of an API server"
+    if param.name in ("filenames", "more_files"):
+        return f"pipe it in: `curl -fsSL {url} | stowplan dry-run -f -`"
+    if param.name in ("config", "plugin_path", "plugin_paths"):
+        return f"fetch it first: `curl -fsSLO {url}`"
+    return "name a path on this machine"

@@ -19,7 +19,9 @@ from dataclasses import dataclass
 
 import click
 
+from stowplan.printable import count_of as count_of
 from stowplan.printable import printable, printable_json
+from stowplan.printable import some_of as some_of
 
 _WRAPPED_WIDTH_MIN = 20
 """In less space the last column is not wrapped beside the others, but stands below them."""
@@ -141,21 +143,3 @@ def working(text: str) -> Iterator[Callable[[str], None]]:
 
     with Console(stderr=True).status(printable(text)) as status:
         yield lambda told: status.update(printable(f"{text} {told}"))
-
-
-def count_of(count: int, thing: str) -> str:
-    """
-    >>> count_of(1, "pod"), count_of(2, "pod")
-    ('1 pod', '2 pods')
-    """
-    return f"{count} {thing}" if count == 1 else f"{count} {thing}s"
-
-
-def some_of(names: Sequence[str], shown_max: int = 3) -> str:
-    """
-    >>> some_of(["a", "b", "c"]), some_of(["a", "b", "c", "d", "e"])
-    ('a, b, c', 'a, b, c and 2 more')
-    """
-    shown = ", ".join(names[:shown_max])
-    rest = len(names) - shown_max
-    return f"{shown} and {rest} more" if rest > 0 else shown

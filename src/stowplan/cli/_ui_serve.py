@@ -6,38 +6,47 @@ import asyncio
 import signal
 import ssl
 import webbrowser
+from collections import deque
 from pathlib import Path
 from typing import Any
 
 from aiohttp import web
 
+from stowplan.answers.shadow import make_shadow
+from stowplan.answers.tally import Decided
 from stowplan.cli._asking import read_cluster
-from stowplan.cli._demo_cluster import demo_cluster
+from stowplan.cli._demo_run import run
 from stowplan.cli._output import note, say, some_of
 from stowplan.cli._up_tls import key_pair, server_context
 from stowplan.clock import RealClock
+from stowplan.config import load_config, parse_feature_gates
 from stowplan.errors import InputError
+from stowplan.objects.names import is_loopback
+from stowplan.runtime.plugins_path import load_registry
 from stowplan.sim.results import read_result
-from stowplan.web import ClusterSource, Copied, Guard, Page, Replay, Still
-from stowplan.web.guard import is_loopback
+from stowplan.web import Beside, ClusterSource, Guard, Page, Replay, Still
+from stowplan.world import beside as world_beside
+from stowplan.world.following import Source
+from stowplan.world.judging import without_unknown
+from stowplan.world.setup import make_setup
 
 KEEP_ALIVE_S = 90.0
 STOP_MAX_S = 2.0
 
 DEMO = "The cluster of `stowplan demo`, in virtual time."
 DUMP = "What is pending in the input was decided here; nothing runs."
-COPY = (
-    "A copy, read anew every {every:g} s; the cluster itself is never written to. "
-    "What is pending there was decided here: a second opinion."
+BESIDE = (
+    "The cluster as it is; its own scheduler decides, and it is never written to. "
+    "What Stowplan says of it is a second opinion."
 )
+OPINIONS_MAX = 2000
+"""Decisions of the other scheduler that are remembered."""
 
 
 Shown = ClusterSource | Replay
 
 
-def source_of(
-    *, every_s: float = 0.0, demo: bool = False, result: str | None = None, **options: Any
-) -> Shown:
+def source_of(*, demo: bool = False, result: str | None = None, **options: Any) -> Shown:
     """`options` are those of every command that asks (`cli._asking`)."""
     kubeconfig, context = options["kubeconfig"], options["context"]
     others = [demo, bool(options["filenames"]), kubeconfig is not None or context is not None]
@@ -46,11 +55,34 @@ def source_of(
     if result is not None:
         return Replay(read_result(result), Path(result).resolve().name)
     if demo:
-        return Still(demo_cluster(), "the demo", DEMO)
+        return Still(run().cluster, "the demo", DEMO)
     if kubeconfig is None and context is None:
-        return Still(read_cluster(**options), some_of(options["filenames"]), DUMP)
+        return Still(read_cluster(**options, timed=True), some_of(options["filenames"]), DUMP)
+    return _beside(**options)
+
+
+def _beside(
+    filenames: tuple[str, ...],
+    kubeconfig: str | None,
+    context: str | None,
+    config: str | None,
+    plugin_paths: tuple[str, ...],
+    seed: int,
+    feature_gates: tuple[str, ...],
+) -> Beside:
+    """A live cluster, beside its own scheduler, whose configuration this should be."""
+    registry = load_registry(plugin_paths)
+    loaded, lacking = without_unknown(
+        load_config(config, gates=parse_feature_gates(feature_gates)), registry
+    )
+    for name in lacking:
+        note(f"not here: {name}", hint="decisions may differ because of it")
+    opinions: deque[Decided] = deque(maxlen=OPINIONS_MAX)
+    shadow, _ = make_shadow(loaded, seed=seed, registry=registry, on_decided=opinions.append)
+    setup = make_setup(loaded, {"seed": seed}, registry=registry)
+    follow = world_beside.Beside(Source(kubeconfig or "", context or ""), setup, shadow.take)
     name = context or kubeconfig or "the current context"
-    return Copied(lambda: read_cluster(**options), name, COPY.format(every=every_s), every_s)
+    return Beside(follow, shadow, opinions, name=name, note=BESIDE)
 
 
 async def serve(source: Shown, host: str, port: int, *, opens: bool = False) -> None:

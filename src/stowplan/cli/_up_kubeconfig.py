@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import base64
-import os
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from stowplan.errors import InputError
+from stowplan.runtime.certs import write_whole
 
 NAME = "stowplan"
 
@@ -52,16 +51,9 @@ def check_replaceable(path: Path) -> None:
 def write_kubeconfig(path: Path, data: dict[str, Any]) -> None:
     """Whole or not at all, and readable for its owner only: there may be a token in it."""
     check_replaceable(path)
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "w") as file:
-            yaml.safe_dump(data, file, sort_keys=False)
-        unfinished.replace(path)
+        write_whole(path, yaml.safe_dump(data, sort_keys=False).encode())
     except OSError as error:
         raise InputError(
             f"the kubeconfig cannot be written: {error.strerror}", where=str(path)
         ) from None
-    finally:
-        with suppress(OSError):
-            unfinished.unlink(missing_ok=True)

@@ -7,11 +7,12 @@ import os
 import resource
 import secrets
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from random import Random
+from time import perf_counter
 
 from stowplan.apiserver.grouping import GroupedStore
 from stowplan.apiserver.http import Api, Authenticator, HttpServer
@@ -22,18 +23,32 @@ from stowplan.apiserver.journal import SqliteJournal
 from stowplan.apiserver.journal_salvage import salvage
 from stowplan.apiserver.simulated_nodes import read_nodes
 from stowplan.apiserver.store import Store
+from stowplan.apiserver.watches import Seen
 from stowplan.cli._output import count_of, note, say
 from stowplan.cli._ui_serve import show_address
-from stowplan.cli._up_changes import tell_changes
 from stowplan.cli._up_kubeconfig import check_replaceable, kubeconfig, write_kubeconfig
 from stowplan.cli._up_tls import key_pair, server_context
 from stowplan.clock import LoopTimers, RealClock
 from stowplan.cluster.port import ListOptions
 from stowplan.config import DEFAULT_GATES, FeatureGates, load_config
 from stowplan.core.attempts import AttemptLog
+from stowplan.core.bottlenecks import Bottlenecks
 from stowplan.core.profiles import check_config
 from stowplan.embedded import EmbeddedCluster, Parts, Scheduling
-from stowplan.objects.kinds import NODE
+from stowplan.objects.base import KubeObject
+from stowplan.objects.kinds import (
+    DAEMON_SET,
+    DEPLOYMENT,
+    JOB,
+    NODE,
+    PERSISTENT_VOLUME_CLAIM,
+    POD,
+    REPLICA_SET,
+    STATEFUL_SET,
+    Kind,
+)
+from stowplan.objects.pod import Pod
+from stowplan.printable import printable
 from stowplan.runtime.decision_log import DecisionLog
 from stowplan.runtime.extender_client import HttpExtenderClient
 from stowplan.runtime.guard import BEAT_S
@@ -73,7 +88,7 @@ class Settings:
     data: Path | None = None
     salvage: bool = False
     """Whether to go on with what is intact of data that is damaged."""
-    kubeconfig: Path | None = None
+    write_kubeconfig: Path | None = None
     opens: bool = False
     """Whether the page is opened in a browser."""
     users_by_token: Mapping[str, User] = field(default_factory=dict, repr=False)
@@ -81,8 +96,8 @@ class Settings:
 
 async def serve(settings: Settings) -> None:
     """Returns when a signal asks for it."""
-    if settings.kubeconfig is not None:
-        check_replaceable(settings.kubeconfig)
+    if settings.write_kubeconfig is not None:
+        check_replaceable(settings.write_kubeconfig)
     clock = RealClock()
     log = Log(clock)
     Bridge(log).install()
@@ -120,7 +135,7 @@ async def serve(settings: Settings) -> None:
             cluster.furnish(nodes)
             if settings.verbose:
                 tell_changes(grouped.store, say)
-            await _serve(settings, cluster, grouped, clock, supervision, asked_to_stop)
+            await _serve(settings, cluster, grouped, clock, supervision, asked_to_stop, log)
     finally:
         await extenders.close()
         if journal is not None:
@@ -140,7 +155,8 @@ def _scheduling(settings: Settings, extenders: HttpExtenderClient, log: Log) -> 
     config = load_config(settings.config, gates=settings.gates)
     check_config(config, random=Random(0), registry=registry)
     watching = DecisionLog(log, with_traces=settings.verbose)
-    return Scheduling(config, registry, extenders, log=AttemptLog(watching))
+    times = Bottlenecks(perf_counter)
+    return Scheduling(config, registry, extenders, log=AttemptLog(watching), times=times)
 
 
 async def _serve(
@@ -150,9 +166,10 @@ async def _serve(
     clock: RealClock,
     supervision: Supervision,
     asked_to_stop: asyncio.Event,
+    log: Log,
 ) -> None:
     authenticator = Authenticator(settings.users_by_token, now=clock.now)
-    page = _page(cluster, authenticator, clock) if settings.schedules else None
+    page = _page(cluster, authenticator, clock, log) if settings.schedules else None
     api = Api(
         grouped,
         clock=clock,
@@ -177,10 +194,10 @@ async def _serve(
     supervision.on_beat.append(lambda: stand_in.look(supervision.guard.silent_s))
     try:
         cluster.start()
-        if settings.kubeconfig is not None:
+        if settings.write_kubeconfig is not None:
             token = next(iter(settings.users_by_token), "")
             ca = b"" if pair is None else pair.cert
-            write_kubeconfig(settings.kubeconfig, kubeconfig(server.url, ca=ca, token=token))
+            write_kubeconfig(settings.write_kubeconfig, kubeconfig(server.url, ca=ca, token=token))
         _greet(settings, server.url)
         if page is not None:
             await page.start()
@@ -197,11 +214,14 @@ async def _serve(
         await server.stop()
 
 
-def _page(cluster: EmbeddedCluster, authenticator: Authenticator, clock: RealClock) -> Page:
+def _page(
+    cluster: EmbeddedCluster, authenticator: Authenticator, clock: RealClock, log: Log
+) -> Page:
     """The page at `/ui/`; made before the cluster starts, so that it hears of every decision."""
     look = Cluster.attached(cluster)
     store = cluster.store
     source = Running(look, "stowplan up", PAGE_NOTE, lambda: int(store.resource_version))
+    source.lines = log.keep()
     admit = authenticator.authenticate if authenticator.required else None
     return Page(source, Guard(admit=admit), now=clock.now)
 
@@ -247,11 +267,56 @@ def _greet(settings: Settings, url: str) -> None:
 
 
 def _directions(settings: Settings, url: str) -> list[str]:
-    if settings.kubeconfig is not None:
-        return [f"export KUBECONFIG={settings.kubeconfig.absolute()}", "kubectl get nodes"]
+    if settings.write_kubeconfig is not None:
+        return [f"export KUBECONFIG={settings.write_kubeconfig.absolute()}", "kubectl get nodes"]
     if settings.users_by_token:
         return [
             f"kubectl --server {url} --token TOKEN --insecure-skip-tls-verify get nodes",
             "(--write-kubeconfig FILE writes the certificate too, so that it can be verified)",
         ]
     return [f"kubectl --server {url} get nodes"]
+
+
+# -- a line for each change that people watch for, as it happens (-v) -------------------------
+
+
+TOLD = (
+    NODE, DEPLOYMENT, REPLICA_SET, STATEFUL_SET, DAEMON_SET, JOB, PERSISTENT_VOLUME_CLAIM, POD,
+)  # fmt: skip
+
+
+def tell_changes(store: Store, say: Callable[[str], None]) -> None:
+    """Say every change from now on; the watches end with the store."""
+    for kind in TOLD:
+        last: dict[str, str] = {}
+        store.follow(
+            kind,
+            ListOptions(),
+            store.resource_version,
+            partial(_tell, kind, last, say),
+            lambda _: None,
+            bookmarks=False,
+        )
+
+
+def _tell(kind: Kind, last: dict[str, str], say: Callable[[str], None], seen: list[Seen]) -> None:
+    for event, _ in seen:
+        thing = event.object
+        key = printable(f"{thing.namespace}/{thing.name}" if thing.namespace else thing.name)
+        state = "deleted" if event.type == "DELETED" else _state(thing)
+        # Most writes change nothing that anybody looks for.
+        if last.get(key) != state or event.type != "MODIFIED":
+            say(f"  {kind.name} {key}: {'created' if event.type == 'ADDED' else state}")
+        last[key] = state
+        if event.type == "DELETED":
+            del last[key]
+
+
+def _state(thing: KubeObject) -> str:
+    if thing.metadata.deletion_timestamp is not None:
+        return "is being deleted"
+    if isinstance(thing, Pod):
+        node = f" on {printable(thing.spec.node_name)}" if thing.spec.node_name else ""
+        return f"{thing.status.phase}{node}"
+    phase = getattr(getattr(thing, "status", None), "phase", "")
+    return phase or "changed"

@@ -6,14 +6,13 @@ a server that was killed and started again.
 
 from __future__ import annotations
 
-import os
 import re
 import socket
 import ssl
 from pathlib import Path
 
 from stowplan.cluster.tls import load_pair
-from stowplan.runtime.certs import VALID_S, KeyPair, self_signed
+from stowplan.runtime.certs import VALID_S, KeyPair, self_signed, write_whole
 
 _CERTIFICATE = re.compile(rb"-+BEGIN CERTIFICATE-+.*?-+END CERTIFICATE-+\n", re.DOTALL)
 
@@ -24,7 +23,8 @@ def key_pair(host: str, data: Path | None, now_s: float) -> KeyPair:
     kept = data / f"server-{host}.pem"
     # Made anew in time, at the first start in the second half of its life.
     if not kept.exists() or now_s - kept.stat().st_mtime > VALID_S / 2:
-        _write(kept, self_signed(_names(host), now_s))
+        pair = self_signed(_names(host), now_s)
+        write_whole(kept, pair.cert + pair.key)
     text = kept.read_bytes()
     return KeyPair(b"".join(_CERTIFICATE.findall(text)), _CERTIFICATE.sub(b"", text))
 
@@ -40,15 +40,3 @@ def _names(host: str) -> list[str]:
     """Under which names and addresses clients may reach this server."""
     names = [host, "localhost", "127.0.0.1", "::1", socket.gethostname()]
     return list(dict.fromkeys(names))
-
-
-def _write(path: Path, pair: KeyPair) -> None:
-    """Both parts or neither, and readable for the owner only."""
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(pair.cert + pair.key)
-        unfinished.replace(path)
-    finally:
-        unfinished.unlink(missing_ok=True)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from stowplan.cli._options import EXISTING, WRITABLE, option, output_option
 from stowplan.cli._output import complain, say, say_json
 
 if TYPE_CHECKING:
@@ -18,37 +19,25 @@ QUICK_PODS = 2000
 
 @click.command()
 @click.argument("names", nargs=-1, metavar="[NAME]...")
-@click.option("--nodes", type=click.IntRange(min=1), help="Nodes, instead of the workload's.")
-@click.option("--pods", type=click.IntRange(min=1), help="Measured pods, likewise.")
-@click.option("--init-pods", type=click.IntRange(min=0), help="Pods that are there before.")
-@click.option(
-    "--file",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    metavar="WORKLOADS.yaml",
-    help="Workloads of your own, in the language of scheduler_perf.",
+@option("--nodes", "Nodes, instead of the workload's.", type=click.IntRange(min=1))
+@option("--pods", "Measured pods, likewise.", type=click.IntRange(min=1))
+@option("--init-pods", "Pods that are there before.", type=click.IntRange(min=0))
+@option(
+    "--file WORKLOADS.yaml",
+    "Workloads of your own, in the language of scheduler_perf.",
+    type=EXISTING,
 )
-@click.option(
+@option(
     "--cluster",
+    "Where to run: in this process, or on your kubeconfig's cluster (take a test cluster).",
+    "embedded",
     type=click.Choice(["embedded", "kubeconfig"]),
-    default="embedded",
-    show_default=True,
-    help="Where to run: in this process, or on your kubeconfig's cluster (take a test cluster).",
 )
-@click.option("--quick", is_flag=True, help=f"At most {QUICK_PODS} measured pods each.")
-@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text")
-@click.option("--list", "listing", is_flag=True, help="List the workloads and their parameters.")
-@click.option(
-    "--compare",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    metavar="RESULT.json",
-    help="Show ratios against an earlier result.",
-)
-@click.option(
-    "--profile",
-    type=click.Path(dir_okay=False, writable=True, path_type=Path),
-    metavar="FILE.svg",
-    help="Write a flame graph; needs a single workload.",
-)
+@option("--quick", f"At most {QUICK_PODS} measured pods each.")
+@output_option("text", "json")
+@option("--list listing", "List the workloads and their parameters.")
+@option("--compare RESULT.json", "Show ratios against an earlier result.", type=EXISTING)
+@option("--profile FILE.svg", "Write a flame graph; needs a single workload.", type=WRITABLE)
 def bench(names: tuple[str, ...], listing: bool, **settings: Any) -> None:
     """Measure pods per second.
 

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import shutil
-from functools import partial
 from typing import Any
 
 import click
 
-from stowplan.cli._asking import output_option, read_cluster, say_data, source_options
-from stowplan.cli._output import say, working
+from stowplan.cli._asking import read_cluster, say_answer
+from stowplan.cli._options import option, output_option, source_options
+from stowplan.cli._output import working
 from stowplan.errors import InputError
-
-WIDTH_MAX = 80
 
 EXAMPLES = """\b
 Examples:
@@ -24,27 +21,20 @@ Examples:
 
 
 @click.command("compare", epilog=EXAMPLES)
-@partial(
-    source_options,
-    two_configs="Given once: beside the default one; twice: the base, and the other one.",
-)
-@click.option("--new-seed", type=int, metavar="N", help="Another seed for the other one.")
-@click.option(
-    "--seeds",
-    type=click.IntRange(1, 100),
+@source_options("Given once: beside the default one; twice: the base, and the other one.")
+@option("--new-seed N", "Another seed for the other one.", type=int)
+@option(
+    "--seeds N",
+    "Run so many seeds, from --seed on, and give intervals.",
     default=1,
-    show_default=True,
-    metavar="N",
-    help="Run so many seeds, from --seed on, and give intervals.",
+    type=click.IntRange(1, 100),
 )
-@click.option("--anew", is_flag=True, help="Decide pods that run again, as if they were new.")
-@click.option(
-    "--fail-if",
-    multiple=True,
-    metavar="CONDITION",
-    help="Exit with 1 when it holds for the other one, as `pending > base`; may be repeated.",
+@option("--anew", "Decide pods that run again, as if they were new.")
+@option(
+    "--fail-if CONDITION...",
+    "Exit with 1 when it holds for the other one, as `pending > base`; may be repeated.",
 )
-@output_option
+@output_option()
 def compare(
     configs: tuple[str, ...],
     new_seed: int | None,
@@ -75,10 +65,4 @@ def compare(
         answer = cluster.compare(
             other, seed=seed, new_seed=new_seed, seeds=seeds, anew=anew, fail_if=fail_if
         )
-    if output == "text":
-        for line in answer.lines(min(shutil.get_terminal_size().columns, WIDTH_MAX)):
-            say(line)
-    else:
-        say_data(answer.to_dict(), output)
-    if not answer:
-        click.get_current_context().exit(1)
+    say_answer(answer, output)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import click
 
+from stowplan.cli._options import option
+
 
 @click.command()
-@click.option("--nodes", default=300, show_default=True, help="Nodes, in three zones.")
-@click.option("--pods", default=3000, show_default=True, help="Pods of mixed kinds.")
-@click.option("--seed", default=1, show_default=True, help="The same seed, the same story.")
+@option("--nodes", "Nodes, in three zones.", 300)
+@option("--pods", "Pods of mixed kinds.", 3000)
+@option("--seed", "The same seed, the same story.", 1)
 def demo(nodes: int, pods: int, seed: int) -> None:
     """Schedule a few thousand pods of every kind on an embedded cluster.
 
@@ -21,9 +23,8 @@ def demo(nodes: int, pods: int, seed: int) -> None:
       stowplan demo
       stowplan demo --nodes 1000 --pods 10000 --seed 7
     """
-    from stowplan.cli._demo_report import show
-    from stowplan.cli._demo_run import run
+    from stowplan.cli._demo_run import run, show
 
     if nodes < 30 or pods < 100:
         raise click.UsageError("the story needs at least --nodes 30 and --pods 100")
-    show(run(nodes, pods, seed))
+    show(run(nodes, pods, seed, "real"))

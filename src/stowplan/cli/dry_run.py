@@ -13,9 +13,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from stowplan.cli._asking import gates_for, gates_option, say_data
+from stowplan.cli._asking import gates_for, say_data
 from stowplan.cli._device_lines import devices_of, unmet_lines
 from stowplan.cli._lazy import is_verbose
+from stowplan.cli._options import (
+    config_option,
+    context_option,
+    filename_option,
+    gates_option,
+    option,
+    output_option,
+    plugins_option,
+    seed_option,
+)
 from stowplan.cli._output import (
     Column,
     count_of,
@@ -54,45 +64,24 @@ deviceclass,resourceslice,resourceclaim,resourceclaimtemplate > cluster.json
 
 
 @click.command("dry-run", epilog=EXAMPLES)
-@click.option(
-    "-f",
-    "--filename",
-    "filenames",
-    multiple=True,
-    metavar="FILE",
-    help="Manifests or dumps, JSON or YAML; a folder; `-` for standard input.  May be repeated.",
-)
+@filename_option
 @click.argument("more_files", nargs=-1, metavar="[FILE]...")
-@click.option("--kubeconfig", metavar="FILE", help="Ask a live cluster; it is only read.")
-@click.option("--context", metavar="NAME", help="Which cluster of the kubeconfig.")
-@click.option("--config", metavar="FILE", help="A KubeSchedulerConfiguration.")
-@click.option(
-    "--plugin-path",
-    "plugin_paths",
-    multiple=True,
-    metavar="PATH",
-    help="A file with your own plugins, or a folder of them; may be repeated.",
-)
+@option("--kubeconfig FILE", "Ask a live cluster; it is only read.")
+@context_option
+@config_option
+@plugins_option
 @gates_option
-@click.option(
+@option(
     "--tie-break",
+    "Which of several equally good nodes to take.",
+    "random",
     type=click.Choice(["random", "name"]),
-    default="random",
-    show_default=True,
-    help="Which of several equally good nodes to take.",
 )
-@click.option("--seed", type=int, metavar="N", help="Makes the random choices repeatable.")
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["text", "wide", "json", "yaml"]),
-    default="text",
-    show_default=True,
-    help="`wide` shows what pods request.",
-)
-@click.option("--pod", "only", multiple=True, metavar="NAME", help="Show this pod alone.")
-@click.option("--lenient", is_flag=True, help="Ignore fields that do not exist.")
-@click.option("--exit-code", is_flag=True, help="Exit with 1 when a pod got no node.")
+@seed_option("Makes the random choices repeatable.", None)
+@output_option("text", "wide", "json", "yaml", text="`wide` shows what pods request.")
+@option("--pod only NAME...", "Show this pod alone.")
+@option("--lenient", "Ignore fields that do not exist.")
+@option("--exit-code", "Exit with 1 when a pod got no node.")
 def dry_run(
     filenames: tuple[str, ...],
     more_files: tuple[str, ...],

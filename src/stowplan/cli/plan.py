@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 from typing import Any
 
 import click
 
-from stowplan.cli._asking import output_option, read_cluster, say_data, source_options
-from stowplan.cli._output import say, working
-
-WIDTH_MAX = 80
+from stowplan.cli._asking import read_cluster, say_answer
+from stowplan.cli._options import option, output_option, source_options
+from stowplan.cli._output import working
 
 EXAMPLES = """\b
 Examples:
@@ -50,35 +48,13 @@ def plan() -> None:
 
 @plan.command("capacity", epilog=CAPACITY_EXAMPLES)
 @click.argument("pods", nargs=-1, metavar="[POD|KIND/NAME][=N]...")
-@source_options
-@click.option("--pod-file", metavar="FILE", help="Pods and workloads that are one mix together.")
-@click.option("--pool-label", metavar="KEY", default="", help="The label that names a node's pool.")
-@click.option(
-    "--limit",
-    type=click.IntRange(1, 1_000_000),
-    default=10_000,
-    show_default=True,
-    metavar="N",
-    help="Count no further.",
-)
-@click.option(
-    "--at-least",
-    type=click.IntRange(0),
-    default=1,
-    show_default=True,
-    metavar="N",
-    help="Exit with 1 when fewer fit.",
-)
-@output_option
-def capacity(
-    pods: tuple[str, ...],
-    pod_file: str | None,
-    pool_label: str,
-    limit: int,
-    at_least: int,
-    output: str,
-    **source: Any,
-) -> None:
+@source_options()
+@option("--pod-file FILE", "Pods and workloads that are one mix together.")
+@option("--pool-label KEY", "The label that names a node's pool.", "")
+@option("--limit N", "Count no further.", 10_000, type=click.IntRange(1, 1_000_000))
+@option("--at-least N", "Exit with 1 when fewer fit.", 1, type=click.IntRange(0))
+@output_option()
+def capacity(pods: tuple[str, ...], output: str, **options: Any) -> None:
     """Say how many more replicas of a pod, a workload or a whole mix fit, and what runs out first.
 
     Each is placed by the scheduler, beside whatever is there; what waits is placed first, and
@@ -87,23 +63,18 @@ def capacity(
     Exit status: 0 when one more fits (or as many as `--at-least` says), 1 when not, 2 when the
     question is wrong.
     """
-    cluster = read_cluster(**source, detail=False)
+    names = ("pod_file", "pool_label", "limit", "at_least")
+    asked = {name: options.pop(name) for name in names}
+    cluster = read_cluster(**options, detail=False)
     with working("placing…"):
-        answer = cluster.plan(
-            "capacity",
-            pods,
-            pod_file=pod_file,
-            pool_label=pool_label,
-            limit=limit,
-            at_least=at_least,
-        )
-    _show(answer, output)
+        answer = cluster.plan("capacity", pods, **asked)
+    say_answer(answer, output)
 
 
 @plan.command("nodes", epilog=NODES_EXAMPLES)
-@source_options
-@click.option("--types", metavar="FILE", required=True, help="Types of nodes, with prices.")
-@output_option
+@source_options()
+@option("--types FILE", "Types of nodes, with prices.", required=True)
+@output_option()
 def nodes(types: str, output: str, **source: Any) -> None:
     """Find the cheapest nodes with which every pending pod has a place.
 
@@ -115,14 +86,14 @@ def nodes(types: str, output: str, **source: Any) -> None:
     cluster = read_cluster(**source, detail=False)
     with working("trying…"):
         answer = cluster.plan("nodes", types)
-    _show(answer, output)
+    say_answer(answer, output)
 
 
 @plan.command("consolidate", epilog=CONSOLIDATE_EXAMPLES)
-@source_options
-@click.option("--types", metavar="FILE", help="Prices of nodes, by their instance type.")
-@click.option("--keep", multiple=True, metavar="NODE", help="A node that stays; may be repeated.")
-@output_option
+@source_options()
+@option("--types FILE", "Prices of nodes, by their instance type.")
+@option("--keep NODE...", "A node that stays; may be repeated.")
+@output_option()
 def consolidate(types: str | None, keep: tuple[str, ...], output: str, **source: Any) -> None:
     """Find nodes that can go, as an ordered list of drains.
 
@@ -134,14 +105,4 @@ def consolidate(types: str | None, keep: tuple[str, ...], output: str, **source:
     cluster = read_cluster(**source, detail=False)
     with working("draining…") as tell:
         answer = cluster.plan("consolidate", types=types, keep=keep, tell=tell)
-    _show(answer, output)
-
-
-def _show(answer: Any, output: str) -> None:
-    if output == "text":
-        for line in answer.lines(min(shutil.get_terminal_size().columns, WIDTH_MAX)):
-            say(line)
-    else:
-        say_data(answer.to_dict(), output)
-    if not answer:
-        click.get_current_context().exit(1)
+    say_answer(answer, output)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from stowplan.cli._options import output_option, plugins_option
 from stowplan.cli._output import Column, print_table, say_json
 
 if TYPE_CHECKING:
@@ -52,16 +53,8 @@ class Entry:
 
 
 @click.command("plugins", epilog=EXAMPLES)
-@click.option(
-    "-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True
-)
-@click.option(
-    "--plugin-path",
-    "plugin_paths",
-    multiple=True,
-    metavar="PATH",
-    help="A file with your own plugins, or a folder of them; may be repeated.",
-)
+@output_option("text", "json")
+@plugins_option
 def plugins(output: str, plugin_paths: tuple[str, ...]) -> None:
     """List the scheduling plugins: name, in the default profile or not, weight, what it does.
 

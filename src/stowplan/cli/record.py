@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from stowplan.cli._options import live_options, option
 from stowplan.cli._output import count_of, note
 from stowplan.cli._run_flags import GoDuration
 from stowplan.errors import InputError
@@ -23,22 +24,13 @@ Examples:
 
 
 @click.command("record", epilog=EXAMPLES)
-@click.option("--kubeconfig", metavar="FILE", default="", help="Which cluster; it is only read.")
-@click.option("--context", metavar="NAME", default="", help="Which cluster of the kubeconfig.")
-@click.option(
-    "-o", "--output", "path", required=True, metavar="FILE", help="Appended to, if it is there."
-)
-@click.option(
-    "--for", "duration", type=GoDuration(), metavar="TIME", help="How long; else till Ctrl-C."
-)
-@click.option("--from", "source", metavar="FILE", help="Copy a recording instead of a cluster.")
-@click.option(
-    "--since", type=GoDuration(), metavar="TIME", help="Of a copy: leave out what is before."
-)
-@click.option(
-    "--until", type=GoDuration(), metavar="TIME", help="Of a copy: leave out what is after."
-)
-@click.option("--anonymise", is_flag=True, help="Of a copy: put stand-ins for names.")
+@live_options
+@option("-o --output path FILE", "Appended to, if it is there.", required=True)
+@option("--for duration TIME", "How long; else till Ctrl-C.", type=GoDuration())
+@option("--from source FILE", "Copy a recording instead of a cluster.")
+@option("--since TIME", "Of a copy: leave out what is before.", type=GoDuration())
+@option("--until TIME", "Of a copy: leave out what is after.", type=GoDuration())
+@option("--anonymise", "Of a copy: put stand-ins for names.")
 def record(
     kubeconfig: str,
     context: str,

@@ -72,13 +72,17 @@ def run(ctx: click.Context, /, **flags: Any) -> None:
     """
     if flags["arguments"]:
         raise click.UsageError(f"run takes no arguments, but got {' '.join(flags['arguments'])}")
+    from stowplan.runtime.memory import tune_collector
+
+    tune_collector()
     options = _options(ctx, flags)
     if flags["write_config_to"]:
         _write_config(options, Path(flags["write_config_to"]))
         return
+    from stowplan.cli._run_page import RunPage
     from stowplan.runtime.live import run as run_live
 
-    ctx.exit(run_live(options))
+    ctx.exit(run_live(options, RunPage))
 
 
 def _options(ctx: click.Context, flags: dict[str, Any]) -> RunOptions:

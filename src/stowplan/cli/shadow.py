@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from stowplan.cli._asking import say_data
+from stowplan.cli._options import live_options, option, output_option, plugins_option, seed_option
 from stowplan.cli._output import Column, note, say, table_lines
 from stowplan.cli._run_flags import GoDuration
 
@@ -41,47 +42,25 @@ EVERY_S = 10.0
 
 
 @click.command("shadow", epilog=EXAMPLES)
-@click.option("--kubeconfig", metavar="FILE", default="", help="Which cluster; it is only read.")
-@click.option("--context", metavar="NAME", default="", help="Which cluster of the kubeconfig.")
-@click.option("--config", metavar="FILE", help="The KubeSchedulerConfiguration that it has.")
-@click.option(
-    "--plugin-path",
-    "plugin_paths",
-    multiple=True,
-    metavar="PATH",
-    help="A file with your own plugins, or a folder of them; may be repeated.",
+@live_options
+@option("--config FILE", "The KubeSchedulerConfiguration that it has.")
+@plugins_option
+@seed_option("Decides between equally good nodes.")
+@option(
+    "--for duration TIME", "How long, such as 10m; without it, until Ctrl-C.", type=GoDuration()
 )
-@click.option(
-    "--seed",
-    type=int,
-    metavar="N",
-    default=0,
-    show_default=True,
-    help="Decides between equally good nodes.",
-)
-@click.option(
-    "--for",
-    "duration",
-    type=GoDuration(),
-    metavar="TIME",
-    help="How long, such as 10m; without it, until Ctrl-C.",
-)
-@click.option("--log", "log_file", metavar="FILE", help="Append every decision, a line of JSON.")
-@click.option(
-    "--metrics-port",
+@option("--log log_file FILE", "Append every decision, a line of JSON.")
+@option(
+    "--metrics-port PORT",
+    "Serve metrics on 127.0.0.1, as Prometheus reads them.",
     type=click.IntRange(1, 65535),
-    metavar="PORT",
-    help="Serve metrics on 127.0.0.1, as Prometheus reads them.",
 )
-@click.option(
-    "--fail-under",
+@option(
+    "--fail-under PERCENT",
+    "Exit with 1 if fewer decisions agree.",
     type=click.FloatRange(0.0, 100.0),
-    metavar="PERCENT",
-    help="Exit with 1 if fewer decisions agree.",
 )
-@click.option(
-    "-o", "--output", type=click.Choice(["text", "json", "yaml"]), default="text", show_default=True
-)
+@output_option()
 def shadow(output: str, fail_under: float | None, log_file: str | None, **options: Any) -> None:
     """Follow a cluster and say where its pods would go if Stowplan decided.
 

@@ -9,11 +9,16 @@ from typing import Any, Self
 
 import click
 
+from stowplan.cli._options import option
 from stowplan.cli._output import Column, moves_cursor, note, print_table, say
 from stowplan.errors import InputError
 
 COLUMNS_MAX = 4
 """More configurations than this have a line each, not a column."""
+
+SEEDS = click.IntRange(1, 10_000)
+WORKERS = click.IntRange(1, 1024)
+ENDS = click.Choice(["recorded", "service"])
 
 EXAMPLES = """\b
 Examples:
@@ -29,40 +34,47 @@ Examples:
 
 @click.command(epilog=EXAMPLES)
 @click.argument("trace", metavar="TRACE")
-@click.option("-o", "--output", "folder", required=True, metavar="FOLDER", help="For the results.")
-@click.option("--nodes", metavar="FILE", help="Nodes as manifests, instead of the trace's.")
-@click.option(
-    "--config",
-    "configs",
-    multiple=True,
-    metavar="[NAME=]FILE",
-    help="A KubeSchedulerConfiguration; may be repeated: others are held against the first.",
+@option("-o --output folder FOLDER", "For the results.", required=True)
+@option("--nodes FILE", "Nodes as manifests, instead of the trace's.")
+@option(
+    "--config configs [NAME=]FILE...",
+    "A KubeSchedulerConfiguration; may be repeated: others are held against the first.",
 )
-@click.option("--sweep", metavar="FILE", help="Vary weights, arguments, thresholds, nodes.")
-@click.option("--plugin-path", "plugin_paths", multiple=True, metavar="PATH",
-              help="A file with your own plugins, or a folder of them.")  # fmt: skip
-@click.option("--seeds", type=click.IntRange(1, 10_000), default=1, show_default=True,
-              help="Runs of each configuration, with seeds from 1 on.")  # fmt: skip
-@click.option("--until", metavar="TIME", help="Stop there, as `30d`; default: the trace's end.")
-@click.option("--arrivals", type=click.Choice(["recorded", "shuffle"]), default="recorded",
-              show_default=True, help="Pods as they came, or in an order by chance.")  # fmt: skip
-@click.option("--inflate", type=float, default=1.0, metavar="X", show_default=True,
-              help="So many times as many pods, drawn from the same.")  # fmt: skip
-@click.option("--ends", type=click.Choice(["recorded", "service"]), default="recorded",
-              show_default=True,
-              help="A pod ends when it did, or after its service time once started.")  # fmt: skip
-@click.option("--evicted", type=click.Choice(["return", "lost"]), default="return",
-              show_default=True, help="Whether evicted pods arrive again.")  # fmt: skip
-@click.option("--autoscaler", metavar="FILE", help="Pools of nodes that come when needed.")
-@click.option("--failures", metavar="mean=TIME,repair=TIME", help="Nodes fail and return.")
-@click.option("--price", "prices", multiple=True, metavar="[POOL=]X",
-              help="Per node and hour; may be repeated.")  # fmt: skip
-@click.option("--events", type=click.Choice(["off"]), default="off",
-              help="No Event objects are written in a simulation.")  # fmt: skip
-@click.option("--workers", type=click.IntRange(1, 1024), metavar="N",
-              help="Processes; default: one per core.")  # fmt: skip
-@click.option("--scheduler", metavar="dask://HOST:PORT", help="Run on a Dask cluster instead.")
-@click.option("--compare", metavar="FOLDER", help="Show ratios against earlier results.")
+@option("--sweep FILE", "Vary weights, arguments, thresholds, nodes.")
+@option("--plugin-path plugin_paths PATH...", "A file with your own plugins, or a folder of them.")
+@option("--seeds", "Runs of each configuration, with seeds from 1 on.", 1, type=SEEDS)
+@option("--until TIME", "Stop there, as `30d`; default: the trace's end.")
+@option(
+    "--arrivals",
+    "Pods as they came, or in an order by chance.",
+    "recorded",
+    type=click.Choice(["recorded", "shuffle"]),
+)
+@option("--inflate X", "So many times as many pods, drawn from the same.", 1.0, type=float)
+@option(
+    "--ends",
+    "A pod ends when it did, or after its service time once started.",
+    "recorded",
+    type=ENDS,
+)
+@option(
+    "--evicted",
+    "Whether evicted pods arrive again.",
+    "return",
+    type=click.Choice(["return", "lost"]),
+)
+@option("--autoscaler FILE", "Pools of nodes that come when needed.")
+@option("--failures mean=TIME,repair=TIME", "Nodes fail and return.")
+@option("--price prices [POOL=]X...", "Per node and hour; may be repeated.")
+@option(
+    "--events",
+    "No Event objects are written in a simulation.",
+    "off",
+    type=click.Choice(["off"]),
+)
+@option("--workers N", "Processes; default: one per core.", type=WORKERS)
+@option("--scheduler dask://HOST:PORT", "Run on a Dask cluster instead.")
+@option("--compare FOLDER", "Show ratios against earlier results.")
 def simulate(
     trace: str,
     folder: str,

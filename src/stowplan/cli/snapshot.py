@@ -7,7 +7,8 @@ from typing import Any
 
 import click
 
-from stowplan.cli._asking import read_cluster, source_options
+from stowplan.cli._asking import read_cluster
+from stowplan.cli._options import option, source_options
 from stowplan.cli._output import count_of, note, working
 
 EXAMPLES = """\b
@@ -20,14 +21,11 @@ Examples:
 
 
 @click.command("snapshot", epilog=EXAMPLES)
-@source_options
-@click.option(
-    "-o", "--output", "path", required=True, metavar="FILE", help="Where to write it, as JSON."
-)
-@click.option(
+@source_options()
+@option("-o --output path FILE", "Where to write it, as JSON.", required=True)
+@option(
     "--anonymise",
-    is_flag=True,
-    help="Put stand-ins for names, labels, images and annotations; decisions stay the same.",
+    "Put stand-ins for names, labels, images and annotations; decisions stay the same.",
 )
 def snapshot(path: str, anonymise: bool, **source: Any) -> None:
     """Save all that scheduling reads: for a bug report, or to ask again later.

@@ -8,18 +8,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from stowplan.cli._asking import output_option, say_data
-from stowplan.cli._lazy import LazyCommand, LazyGroup
+from stowplan.cli._asking import say_data
+from stowplan.cli._lazy import LazyGroup
+from stowplan.cli._options import option, output_option, seed_option, together
 from stowplan.cli._output import note, say, working
 
 if TYPE_CHECKING:
     from stowplan.sim.trace import Trace
-
-Command = TypeVar("Command", bound=Callable[..., Any])
 
 EXAMPLES = """\b
 Examples:
@@ -32,62 +31,35 @@ Examples:
 """
 
 
-def _lazy(name: str, short_help: str) -> LazyCommand:
-    return LazyCommand(__name__, name, short_help)
+@click.group("trace", cls=LazyGroup, epilog=EXAMPLES)
+def trace() -> None:
+    """Work with traces: nodes and pods over time."""
 
 
-trace = LazyGroup(
-    name="trace",
-    commands_by_name={
-        "convert": _lazy("convert", "Read any trace and write it in Stowplan's format."),
-        "inspect": _lazy("inspect", "Say what a trace is like."),
-        "cut": _lazy("cut", "Take a window, namespaces or a share of a trace."),
-        "scale": _lazy("scale", "Make a trace larger or smaller, its mix as it is."),
-        "shuffle": _lazy("shuffle", "Draw anew who arrives when."),
-        "superpose": _lazy("superpose", "Put several traces into one."),
-        "synthesise": _lazy("synthesise", "Make up a trace like another one."),
-    },
-    help="Work with traces: nodes and pods over time.",
-    epilog=EXAMPLES,
+reading_options = together(
+    option(
+        "--mapping FILE",
+        "How to read CSV tables: a YAML file, or openb, borg-2019, azure-2020 or alibaba-gpu-2020.",
+    ),
+    option(
+        "--table tables NAME=FILE...",
+        "The file of a table, `pods` or `nodes`, where the mapping would take another.",
+    ),
 )
-
-
-def reading_options(command: Command) -> Command:
-    for option in (
-        click.option(
-            "--table",
-            "tables",
-            multiple=True,
-            metavar="NAME=FILE",
-            help="The file of a table, `pods` or `nodes`, where the mapping would take another.",
-        ),
-        click.option(
-            "--mapping",
-            metavar="FILE",
-            help="How to read CSV tables: a YAML file, or openb, borg-2019, azure-2020 or "
-            "alibaba-gpu-2020.",
-        ),
-    ):
-        command = option(command)
-    return command
-
-
-def writing_option(command: Command) -> Command:
-    made: Command = click.option(
-        "-o", "--output", "target", required=True, metavar="FILE", help="The trace to write."
-    )(command)
-    return made
-
-
-seed_option = click.option(
-    "--seed", type=int, default=0, show_default=True, metavar="N", help="Decides by chance."
+writing_options = together(
+    reading_options, option("-o --output target FILE", "The trace to write.", required=True)
 )
+by_chance = seed_option("Decides by chance.")
 
 
-@click.command("convert", epilog="\b\nExample:\n  stowplan trace convert audit.log -o a.stowtrace")
+def _command(short_help: str, example: str) -> Callable[[Callable[..., None]], click.Command]:
+    epilog = f"\b\nExample:\n  stowplan trace {example}"
+    return trace.command(short_help=short_help, epilog=epilog)
+
+
+@_command("Read any trace and write it in Stowplan's format.", "convert audit.log -o a.stowtrace")
 @click.argument("source")
-@reading_options
-@writing_option
+@writing_options
 def convert(source: str, target: str, **reading: Any) -> None:
     """Read SOURCE and write it in Stowplan's format, which is compact and quick to read.
 
@@ -98,10 +70,10 @@ def convert(source: str, target: str, **reading: Any) -> None:
     _write(_read(source, **reading), target)
 
 
-@click.command("inspect", epilog="\b\nExample:\n  stowplan trace inspect openb -o json")
+@_command("Say what a trace is like.", "inspect openb -o json")
 @click.argument("source")
 @reading_options
-@output_option
+@output_option()
 def inspect(source: str, output: str, **reading: Any) -> None:
     """Say what a trace is like: how long, how many, of which sizes, how busy, and what is odd."""
     from stowplan.sim.summary import summary
@@ -117,51 +89,35 @@ def inspect(source: str, output: str, **reading: Any) -> None:
         say_data(_finite(found), output)
 
 
-@click.command(
-    "cut",
-    epilog="\b\nExample:\n  stowplan trace cut openb --from 100d --to 130d -o month.stowtrace",
+@_command(
+    "Take a window, namespaces or a share of a trace.",
+    "cut openb --from 100d --to 130d -o month.stowtrace",
 )
 @click.argument("source")
-@click.option(
-    "--from", "from_", metavar="TIME", default="0s", help="Where it begins, as 7d or 90m."
-)
-@click.option("--to", metavar="TIME", help="Where it ends.")
-@click.option("-n", "--namespace", "namespaces", multiple=True, help="Its pods; may be repeated.")
-@click.option("--share", type=float, default=1.0, metavar="X", help="0.1: a tenth of the pods.")
-@seed_option
-@reading_options
-@writing_option
-def cut(
-    source: str,
-    from_: str,
-    to: str | None,
-    namespaces: tuple[str, ...],
-    share: float,
-    seed: int,
-    target: str,
-    **reading: Any,
-) -> None:
+@option("--from from_ TIME", "Where it begins, as 7d or 90m.", "0s")
+@option("--to TIME", "Where it ends.")
+@option("-n --namespace namespaces", "Its pods; may be repeated.", multiple=True, type=str)
+@option("--share X", "0.1: a tenth of the pods.", 1.0, type=float)
+@by_chance
+@writing_options
+def cut(source: str, target: str, **options: Any) -> None:
     """Take a part of a trace.  What is there when it begins is there at its time 0."""
     from stowplan.sim import transform
     from stowplan.sim.spans import parse_span
 
-    from_s = parse_span(from_, "--from")
-    to_s = math.inf if to is None else parse_span(to, "--to")
-    wanted = set(namespaces) or None
-    read = _read(source, **reading)
-    made = transform.cut(read, from_s=from_s, to_s=to_s, namespaces=wanted, share=share, seed=seed)
-    _write(made, target)
+    reading, from_s, to = _reading(options), options.pop("from_"), options.pop("to")
+    options["from_s"] = parse_span(from_s, "--from")
+    options["to_s"] = math.inf if to is None else parse_span(to, "--to")
+    options["namespaces"] = set(options["namespaces"]) or None
+    _write(transform.cut(_read(source, **reading), **options), target)
 
 
-@click.command("scale", epilog="\b\nExample:\n  stowplan trace scale openb 10 -o large.stowtrace")
+@_command("Make a trace larger or smaller, its mix as it is.", "scale openb 10 -o large.stowtrace")
 @click.argument("source")
 @click.argument("factor", type=float)
-@click.option(
-    "--jitter", metavar="TIME", default="30m", help="How far copies arrive from the original."
-)
-@seed_option
-@reading_options
-@writing_option
+@option("--jitter TIME", "How far copies arrive from the original.", "30m")
+@by_chance
+@writing_options
 def scale(source: str, factor: float, jitter: str, seed: int, target: str, **reading: Any) -> None:
     """Multiply nodes and pods by FACTOR and keep the mix of sizes."""
     from stowplan.sim import transform
@@ -171,13 +127,10 @@ def scale(source: str, factor: float, jitter: str, seed: int, target: str, **rea
     _write(transform.scale(_read(source, **reading), factor, seed=seed, jitter_s=jitter_s), target)
 
 
-@click.command(
-    "shuffle", epilog="\b\nExample:\n  stowplan trace shuffle openb --seed 7 -o shuffled.stowtrace"
-)
+@_command("Draw anew who arrives when.", "shuffle openb --seed 7 -o shuffled.stowtrace")
 @click.argument("source")
-@seed_option
-@reading_options
-@writing_option
+@by_chance
+@writing_options
 def shuffle(source: str, seed: int, target: str, **reading: Any) -> None:
     """Keep the moments of arrival, and draw anew which pod arrives at which."""
     from stowplan.sim import transform
@@ -185,20 +138,15 @@ def shuffle(source: str, seed: int, target: str, **reading: Any) -> None:
     _write(transform.shuffle(_read(source, **reading), seed=seed), target)
 
 
-@click.command(
-    "superpose",
-    epilog="\b\nExample:\n  stowplan trace superpose openb night.stowtrace -o both.stowtrace",
-)
+@_command("Put several traces into one.", "superpose openb night.stowtrace -o both.stowtrace")
 @click.argument("sources", nargs=-1, required=True)
-@click.option(
+@option(
     "--nodes",
+    "The nodes of all traces, or of the first alone.",
+    "all",
     type=click.Choice(["all", "first"]),
-    default="all",
-    show_default=True,
-    help="The nodes of all traces, or of the first alone.",
 )
-@reading_options
-@writing_option
+@writing_options
 def superpose(sources: tuple[str, ...], nodes: str, target: str, **reading: Any) -> None:
     """Put the pods of several traces into one, each from its own time 0."""
     from stowplan.sim import transform
@@ -207,25 +155,22 @@ def superpose(sources: tuple[str, ...], nodes: str, target: str, **reading: Any)
     _write(transform.superpose(traces, nodes=nodes), target)
 
 
-@click.command(
-    "synthesise",
-    epilog="\b\nExample:\n"
-    "  stowplan trace synthesise --from openb --nodes 100 --pods 10000 --days 7 -o week.stowtrace",
+@_command(
+    "Make up a trace like another one.",
+    "synthesise --from openb --nodes 100 --pods 10000 --days 7 -o week.stowtrace",
 )
-@click.option("--from", "source", required=True, metavar="TRACE", help="What it shall be like.")
-@click.option("--nodes", type=int, required=True, metavar="N")
-@click.option("--pods", type=int, required=True, metavar="N")
-@click.option("--days", type=float, required=True, metavar="N")
-@click.option(
-    "--load",
-    type=float,
-    metavar="X",
-    help="Change lifetimes so that pods ask for this share of the nodes on average, of the "
+@option("--from source TRACE", "What it shall be like.", required=True)
+@option("--nodes N", type=int, required=True)
+@option("--pods N", type=int, required=True)
+@option("--days N", type=float, required=True)
+@option(
+    "--load X",
+    "Change lifetimes so that pods ask for this share of the nodes on average, of the "
     "resource that is asked for most; 0.7 is 70 percent.",
+    type=float,
 )
-@seed_option
-@reading_options
-@writing_option
+@by_chance
+@writing_options
 def synthesise(source: str, target: str, **options: Any) -> None:
     """Make up a trace like another one: its arrivals over the week, its sizes and lifetimes.
 
@@ -233,11 +178,15 @@ def synthesise(source: str, target: str, **options: Any) -> None:
     """
     from stowplan.sim.synthesise import synthesise as make
 
-    reading = {name: options.pop(name) for name in ("mapping", "tables")}
-    read = _read(source, **reading)
+    read = _read(source, **_reading(options))
     with working("drawing…"):
         made = make(read, **options)
     _write(made, target)
+
+
+def _reading(options: dict[str, Any]) -> dict[str, Any]:
+    """Takes out of the options those that say how to read."""
+    return {name: options.pop(name) for name in ("mapping", "tables")}
 
 
 def _read(

@@ -7,8 +7,9 @@ from typing import Any
 
 import click
 
+from stowplan.cli._options import option
 from stowplan.cli._output import Column, print_table, say
-from stowplan.cli.simulate import prices_of
+from stowplan.cli.simulate import ENDS, SEEDS, WORKERS, prices_of
 
 EXAMPLES = """\b
 Examples:
@@ -20,25 +21,19 @@ Examples:
 
 @click.command(epilog=EXAMPLES)
 @click.argument("trace", metavar="TRACE")
-@click.option("-o", "--output", "folder", required=True, metavar="FOLDER", help="For the results.")
-@click.option("--nodes", metavar="FILE", help="Nodes as manifests, instead of the trace's.")
-@click.option("--config", metavar="FILE", help="The KubeSchedulerConfiguration to begin with.")
-@click.option("--sweep", metavar="FILE", help="What to vary; default: all weights.")
-@click.option("--plugin-path", "plugin_paths", multiple=True, metavar="PATH",
-              help="A file with your own plugins, or a folder of them.")  # fmt: skip
-@click.option("--trials", type=click.IntRange(1, 10_000), default=30, show_default=True)
-@click.option("--held-back", type=float, default=0.3, metavar="SHARE", show_default=True,
-              help="Of the pods, for the validation.")  # fmt: skip
-@click.option("--seed", type=int, default=0, show_default=True, help="Of the search.")
-@click.option("--seeds", type=click.IntRange(1, 10_000), default=1, show_default=True,
-              help="Runs of each configuration, with seeds from 1 on.")  # fmt: skip
-@click.option("--ends", type=click.Choice(["recorded", "service"]), default="recorded",
-              show_default=True, help="When pods end, as for `simulate`.")  # fmt: skip
-@click.option("--autoscaler", metavar="FILE", help="Pools of nodes that come when needed.")
-@click.option("--price", "prices", multiple=True, metavar="[POOL=]X",
-              help="Per node and hour; makes the cost an end too.")  # fmt: skip
-@click.option("--workers", type=click.IntRange(1, 1024), default=1, metavar="N",
-              help="Processes for the runs of one trial.")  # fmt: skip
+@option("-o --output folder FOLDER", "For the results.", required=True)
+@option("--nodes FILE", "Nodes as manifests, instead of the trace's.")
+@option("--config FILE", "The KubeSchedulerConfiguration to begin with.")
+@option("--sweep FILE", "What to vary; default: all weights.")
+@option("--plugin-path plugin_paths PATH...", "A file with your own plugins, or a folder of them.")
+@option("--trials", "", 30, type=SEEDS)
+@option("--held-back SHARE", "Of the pods, for the validation.", 0.3, type=float)
+@option("--seed", "Of the search.", 0, type=int)
+@option("--seeds", "Runs of each configuration, with seeds from 1 on.", 1, type=SEEDS)
+@option("--ends", "When pods end, as for `simulate`.", "recorded", type=ENDS)
+@option("--autoscaler FILE", "Pools of nodes that come when needed.")
+@option("--price prices [POOL=]X...", "Per node and hour; makes the cost an end too.")
+@option("--workers N", "Processes for the runs of one trial.", 1, type=WORKERS)
 def tune(trace: str, folder: str, prices: tuple[str, ...], **options: Any) -> None:
     """Search for weights that use the cluster well, let pods wait little, and cost little.
 

@@ -3,117 +3,77 @@
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 from pathlib import Path
+from typing import Any
 
 import click
+
+from stowplan.cli._options import FILE, PATH, PORT, option
+from stowplan.objects.names import is_loopback
 
 LOOPBACK = "127.0.0.1"
 
 
 @click.command()
-@click.option(
-    "--port",
-    type=click.IntRange(0, 65535),
-    default=8001,
-    show_default=True,
-    help="Where the API listens; 0 takes any free port.",
-)
-@click.option(
-    "--nodes",
+@option("--port", "Where the API listens; 0 takes any free port.", 8001, type=PORT)
+@option(
+    "--nodes N",
+    "Simulated nodes: node-1 to node-N.  [default: 3 in a new cluster; none with --bare]",
     type=click.IntRange(min=0, max=100_000),
-    metavar="N",
-    help="Simulated nodes: node-1 to node-N.  [default: 3 in a new cluster; none with --bare]",
 )
-@click.option(
-    "--gpus",
-    type=click.IntRange(min=0, max=128),
+@option(
+    "--gpus N",
+    "Simulated GPUs on each of these nodes, to be claimed; a driver publishes them.",
     default=0,
-    metavar="N",
-    help="Simulated GPUs on each of these nodes, to be claimed; a driver publishes them.",
+    type=click.IntRange(min=0, max=128),
 )
-@click.option(
-    "--data",
-    type=click.Path(path_type=Path),
-    metavar="DIR",
-    help="Keep the cluster in this folder; the next start goes on from there.",
+@option(
+    "--data DIR", "Keep the cluster in this folder; the next start goes on from there.", type=PATH
 )
-@click.option(
-    "--salvage",
-    is_flag=True,
-    help="If the data is damaged, set it aside and go on with what is intact.",
-)
-@click.option(
-    "--config",
-    type=click.Path(path_type=Path),
-    metavar="CONFIG",
-    help="KubeSchedulerConfiguration for the scheduler.",
-)
-@click.option(
+@option("--salvage", "If the data is damaged, set it aside and go on with what is intact.")
+@option("--config CONFIG", "KubeSchedulerConfiguration for the scheduler.", type=PATH)
+@option(
     "--feature-gates",
+    "Feature gates of the scheduler and the API, e.g. GenericWorkload=true; may be repeated.",
     multiple=True,
     metavar="NAME=BOOL,...",
-    help="Feature gates of the scheduler and the API, e.g. GenericWorkload=true; may be repeated.",
+    type=str,
 )
-@click.option(
-    "--nodes-file",
-    type=click.Path(dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="Nodes to simulate, as manifests: their sizes, labels and taints, and how many GPUs they "
+@option(
+    "--nodes-file FILE",
+    "Nodes to simulate, as manifests: their sizes, labels and taints, and how many GPUs they "
     "have (annotation stowplan/gpus); the rest is filled in.",
+    type=FILE,
 )
-@click.option(
-    "--plugin-path",
-    "plugin_paths",
-    multiple=True,
-    metavar="PATH",
-    help="A file or folder with plugins of your own for the scheduler; may be repeated.",
+@option(
+    "--plugin-path plugin_paths PATH...",
+    "A file or folder with plugins of your own for the scheduler; may be repeated.",
 )
-@click.option("--no-scheduler", is_flag=True, help="Another process schedules.")
-@click.option("--bare", is_flag=True, help="The API alone: no scheduler, controllers or kubelet.")
-@click.option(
-    "--write-kubeconfig",
-    type=click.Path(dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="Write a kubeconfig that points to this cluster.",
+@option("--no-scheduler", "Another process schedules.")
+@option("--bare", "The API alone: no scheduler, controllers or kubelet.")
+@option(
+    "--write-kubeconfig FILE",
+    "Write a kubeconfig that points to this cluster.",
+    type=FILE,
 )
-@click.option(
-    "--bind",
-    default=LOOPBACK,
-    metavar="ADDR",
-    show_default=True,
-    help="The address to listen on; others than loopback need --token-file.",
+@option(
+    "--bind host ADDR",
+    "The address to listen on; others than loopback need --token-file.",
+    LOOPBACK,
 )
-@click.option(
-    "--token-file",
-    type=click.Path(dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="Let in only who knows a token of this file, and serve HTTPS; one token per line.",
+@option(
+    "--token-file FILE",
+    "Let in only who knows a token of this file, and serve HTTPS; one token per line.",
+    type=FILE,
 )
-@click.option("--open", "opens", is_flag=True, help="Open the page, /ui/, in your browser.")
-@click.option(
-    "-v",
-    "--verbose",
-    count=True,
-    help="Show every change of pods, nodes and workloads as it happens.",
-)
+@option("--open opens", "Open the page, /ui/, in your browser.")
+@option("-v --verbose", "Show every change of pods, nodes and workloads as it happens.", count=True)
 def up(
-    port: int,
-    nodes: int | None,
-    gpus: int,
-    data: Path | None,
-    salvage: bool,
-    config: Path | None,
     feature_gates: tuple[str, ...],
-    nodes_file: Path | None,
-    plugin_paths: tuple[str, ...],
     no_scheduler: bool,
     bare: bool,
-    write_kubeconfig: Path | None,
-    bind: str,
     token_file: Path | None,
-    opens: bool,
-    verbose: int,
+    **settings: Any,
 ) -> None:
     """Start a cluster in this process, and serve the Kubernetes API for kubectl.
 
@@ -134,45 +94,25 @@ def up(
       stowplan up --no-scheduler      and in another terminal: stowplan run
       openssl rand -hex 32 > tokens && stowplan up --bind 0.0.0.0 --token-file tokens
     """
-    for flag, given in (("--config", config is not None), ("--plugin-path", bool(plugin_paths))):
-        if given and (no_scheduler or bare):
+    for flag, name in (("--config", "config"), ("--plugin-path", "plugin_paths")):
+        if settings[name] and (no_scheduler or bare):
             without = "--bare" if bare else "--no-scheduler"
             raise click.UsageError(f"{flag} is for the scheduler, which {without} leaves out")
-    if gpus and bare:
+    if settings["gpus"] and bare:
         raise click.UsageError("--gpus needs somebody who publishes them, whom --bare leaves out")
-    if salvage and data is None:
+    if settings["salvage"] and settings["data"] is None:
         raise click.UsageError("--salvage is for data that is kept: it needs --data")
-    if token_file is None and not _is_loopback(bind):
-        raise click.UsageError(f"--bind {bind} lets others in: it needs --token-file")
+    if token_file is None and not is_loopback(settings["host"]):
+        raise click.UsageError(f"--bind {settings['host']} lets others in: it needs --token-file")
     from stowplan.apiserver.http.auth import read_tokens
     from stowplan.cli._up_serve import Settings, serve
     from stowplan.config import parse_feature_gates
 
-    settings = Settings(
-        config=config,
+    made = Settings(
         gates=parse_feature_gates(feature_gates),
         schedules=not (no_scheduler or bare),
         workers=not bare,
-        host=bind,
-        port=port,
-        nodes=nodes,
-        gpus=gpus,
-        nodes_file=nodes_file,
-        plugin_paths=plugin_paths,
-        verbose=bool(verbose),
-        data=data,
-        salvage=salvage,
-        kubeconfig=write_kubeconfig,
-        opens=opens,
         users_by_token={} if token_file is None else read_tokens(token_file),
+        **settings,
     )
-    asyncio.run(serve(settings))
-
-
-def _is_loopback(address: str) -> bool:
-    if address == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(address).is_loopback
-    except ValueError:
-        return False
+    asyncio.run(serve(made))

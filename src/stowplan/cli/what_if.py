@@ -2,25 +2,14 @@
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import click
 
-from stowplan.cli._asking import (
-    Command,
-    output_option,
-    read_cluster,
-    say_data,
-    source_options,
-    split_files,
-)
-from stowplan.cli._output import say, working
+from stowplan.cli._asking import read_cluster, say_answer, split_files
+from stowplan.cli._options import option, output_option, source_options
+from stowplan.cli._output import working
 from stowplan.errors import InputError
-
-WIDTH_MAX = 80
 
 EXAMPLES = """\b
 Examples:
@@ -34,35 +23,25 @@ Examples:
 """
 
 
-def _many(name: str, metavar: str, text: str) -> Callable[[Command], Command]:
-    return click.option(name, multiple=True, metavar=metavar, help=text)
-
-
 @click.command("what-if", epilog=EXAMPLES)
-@partial(
-    source_options,
-    two_configs="Given twice: before and after; alone, without any other change: after.",
-)
-@click.option("--add-nodes", type=click.IntRange(0), default=0, metavar="N", help="More nodes,")
-@click.option("--like", metavar="NODE", default="", help="each like this one.")
-@click.option("--node-file", metavar="FILE", help="More nodes, as manifests.")
-@click.option(
-    "--apply", "apply_files", multiple=True, metavar="FILE", help="Apply these manifests."
-)
-@_many("--taint", "NODE:KEY=VALUE:EFFECT", "Taint a node.")
-@_many("--label", "NODE:KEY=VALUE", "Label a node; `KEY-` takes a label away.")
-@_many("--cordon", "NODE", "Let no more pods onto a node.")
-@_many("--scale", "KIND/NAME=N", "Another number of replicas, as `deploy/web=20`.")
-@_many(
-    "--set",
-    "POD-OR-WORKLOAD:FIELD=VALUE",
+@source_options("Given twice: before and after; alone, without any other change: after.")
+@option("--add-nodes N", "More nodes,", type=click.IntRange(0), default=0)
+@option("--like NODE", "each like this one.", "")
+@option("--node-file FILE", "More nodes, as manifests.")
+@option("--apply apply_files FILE...", "Apply these manifests.")
+@option("--taint NODE:KEY=VALUE:EFFECT...", "Taint a node.")
+@option("--label NODE:KEY=VALUE...", "Label a node; `KEY-` takes a label away.")
+@option("--cordon NODE...", "Let no more pods onto a node.")
+@option("--scale KIND/NAME=N...", "Another number of replicas, as `deploy/web=20`.")
+@option(
+    "--set POD-OR-WORKLOAD:FIELD=VALUE...",
     "As `deploy/web:requests.cpu=2`; also limits.NAME, nodeSelector.KEY, priorityClassName.",
 )
-@_many("--delete", "NAME", "Delete a pod, or KIND/NAME.")
-@click.option("--new-config", metavar="FILE", help="Decide with this configuration afterwards.")
-@_many("--remove", "NODE", "Take a node away, whatever is on it.")
-@_many("--drain", "NODE", "Cordon a node and evict its pods; budgets are respected.")
-@output_option
+@option("--delete NAME...", "Delete a pod, or KIND/NAME.")
+@option("--new-config FILE", "Decide with this configuration afterwards.")
+@option("--remove NODE...", "Take a node away, whatever is on it.")
+@option("--drain NODE...", "Cordon a node and evict its pods; budgets are respected.")
+@output_option()
 def what_if(
     output: str,
     node_file: str | None,
@@ -94,13 +73,7 @@ def what_if(
         answer = cluster.what_if(
             **changes, node_file=node_file, apply=applied or None, config=after
         )
-    if output == "text":
-        for line in answer.lines(min(shutil.get_terminal_size().columns, WIDTH_MAX)):
-            say(line)
-    else:
-        say_data(answer.to_dict(), output)
-    if not answer:
-        click.get_current_context().exit(1)
+    say_answer(answer, output)
 
 
 def _configs(

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from stowplan.cli._asking import output_option, read_cluster, say_data, source_options
-from stowplan.cli._output import note, say, working
+from stowplan.cli._asking import read_cluster, say_answer
+from stowplan.cli._options import option, output_option, source_options
+from stowplan.cli._output import note, working
 
 if TYPE_CHECKING:
     from stowplan.answers import Why
-
-WIDTH_MAX = 80
 
 EXAMPLES = """\b
 Examples:
@@ -29,23 +27,11 @@ Examples:
 
 @click.command("why", epilog=EXAMPLES)
 @click.argument("pod", required=False, default="")
-@source_options
-@click.option("--node", metavar="NAME", help="Of a pod with a node: why not this one?")
-@click.option(
-    "--fixes",
-    type=click.IntRange(0, 20),
-    default=5,
-    show_default=True,
-    metavar="N",
-    help="How many ways out to look for.",
-)
-@click.option(
-    "--write-fix",
-    "folder",
-    metavar="DIR",
-    help="Write the manifests of the best fix into this folder.",
-)
-@output_option
+@source_options()
+@option("--node NAME", "Of a pod with a node: why not this one?")
+@option("--fixes N", "How many ways out to look for.", 5, type=click.IntRange(0, 20))
+@option("--write-fix folder DIR", "Write the manifests of the best fix into this folder.")
+@output_option()
 def why(
     pod: str, node: str | None, fixes: int, folder: str | None, output: str, **source: Any
 ) -> None:
@@ -62,13 +48,7 @@ def why(
         answer = cluster.why(pod, fixes=fixes, node=node or "")
     if folder is not None:
         _write(answer, Path(folder))
-    if output == "text":
-        for line in answer.lines(min(shutil.get_terminal_size().columns, WIDTH_MAX)):
-            say(line)
-    else:
-        say_data(answer.to_dict(), output)
-    if not answer:
-        click.get_current_context().exit(1)
+    say_answer(answer, output)
 
 
 def _write(answer: Why, folder: Path) -> None:

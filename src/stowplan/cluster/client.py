@@ -8,7 +8,6 @@ Everything runs on the event loop, by callbacks: thousands of bindings need no t
 from __future__ import annotations
 
 import asyncio
-import logging
 import re
 import ssl
 import time
@@ -72,8 +71,9 @@ from stowplan.cluster.turns import Turns
 from stowplan.errors import ApiError, Gone, StowplanError, Unavailable
 from stowplan.objects.base import KubeObject
 from stowplan.objects.kinds import POD, Kind
+from stowplan.printable import logger
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 CALLS_MAX = 64
 STREAMS_MAX = 64

@@ -91,6 +91,11 @@ class Informer:
     def in_namespace(self, namespace: str) -> Objects:
         return [*self._objects.get(namespace, {}).values()]
 
+    @property
+    def version(self) -> int:
+        """The highest that was seen; 0 for a server whose versions are not numbers."""
+        return self._version
+
     def __len__(self) -> int:
         return sum(map(len, self._objects.values()))
 

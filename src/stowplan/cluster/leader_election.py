@@ -23,7 +23,9 @@ from stowplan.objects.coordination import Lease, LeaseSpec
 from stowplan.objects.kinds import LEASE
 from stowplan.objects.times import format_micro_time
 
-JITTER_FACTOR = 1.2
+JITTER = 0.2
+"""By so much of the retry period a replica that waits may ask earlier, so that not all ask at once.
+Never later: when the leader gives the lease back, nobody schedules until one asks again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,8 +189,7 @@ class LeaderElector:
                 return
             self._next(config.retry_period_s)
             return
-        jitter = 1 + self._random.random() * JITTER_FACTOR
-        self._next(config.retry_period_s * jitter)
+        self._next(config.retry_period_s * (1 - JITTER * self._random.random()))
 
     def _watch_deadline(self) -> None:
         """An answer that never comes must not keep us in office."""

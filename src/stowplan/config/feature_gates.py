@@ -8,13 +8,13 @@ Mirrors `component-base/featuregate/feature_gate.go`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
 
 from stowplan.config.field_error import aggregate, did_you_mean
-from stowplan.config.other_gates import OTHER_DEPENDENCIES, OTHER_GATES
+from stowplan.config.gate_table import NEEDED, OTHER_GATES, OWN_GATES
 from stowplan.errors import ConfigError
 from stowplan.objects.pod_groups import GROUP_GATES
 
@@ -34,63 +34,24 @@ class FeatureGate:
     """A locked gate cannot be set to anything but its default."""
 
 
-def _gates(names: str, gate: FeatureGate) -> dict[str, FeatureGate]:
-    return dict.fromkeys(names.split(), gate)
+def _read(table: str) -> Iterator[tuple[str, FeatureGate]]:
+    """Per paragraph `stage on|off [locked]`, and indented below whose state that is."""
+    for line in filter(None, table.splitlines()):
+        if not line.startswith(" "):
+            stage, default, *locked = line.split()
+            gate = FeatureGate(Stage(stage), default == "on", bool(locked))
+        else:
+            yield from ((name, gate) for name in line.split())
 
 
-def _others() -> dict[str, FeatureGate]:
-    found: dict[str, FeatureGate] = {}
-    for stage, enabled, locked, names in OTHER_GATES:
-        found |= _gates(names, FeatureGate(Stage(stage), enabled, locked))
-    return found
-
-
-GATES: Mapping[str, FeatureGate] = MappingProxyType(
-    _gates(
-        """DynamicResourceAllocation SchedulerQueueingHints InPlacePodVerticalScaling
-        SidecarContainers NodeInclusionPolicyInPodTopologySpread MatchLabelKeysInPodAffinity
-        PodSchedulingReadiness VolumeAttributesClass DRAAdminAccess
-        PodObservedGenerationTracking""",
-        FeatureGate(Stage.GA, enabled=True, locked=True),
-    )
-    | _gates("DRAPrioritizedList", FeatureGate(Stage.GA, enabled=True))
-    | _gates(
-        """OpportunisticBatching SchedulerAsyncPreemption SchedulerPopFromBackoffQ
-        NominatedNodeNameForExpectation NodeDeclaredFeatures PodLevelResources
-        InPlacePodLevelResourcesVerticalScaling MatchLabelKeysInPodTopologySpread
-        DRAConsumableCapacity DRADeviceBindingConditions DRADeviceTaints DRAExtendedResource
-        DRAPartitionableDevices DRAResourceClaimDeviceStatus DRASchedulerFilterTimeout
-        ComponentFlagz ComponentStatusz ClearingNominatedNodeNameAfterBinding
-        MatchLabelKeysInPodTopologySpreadSelectorMerge PodTopologyLabelsAdmission
-        DRAResourceClaimGranularStatusAuthorization""",
-        FeatureGate(Stage.BETA, enabled=True),
-    )
-    | _gates(
-        "SchedulerAsyncAPICalls DRADeviceTaintRules CoordinatedLeaderElection",
-        FeatureGate(Stage.BETA, enabled=False),
-    )
-    | _gates(
-        """GenericWorkload GangScheduling TopologyAwareWorkloadScheduling WorkloadAwarePreemption
-        DRAWorkloadResourceClaims DRAListTypeAttributes DRANodeAllocatableResources
-        StorageCapacityScoring TaintTolerationComparisonOperators VolumeLimitScaling""",
-        FeatureGate(Stage.ALPHA, enabled=False),
-    )
-    | _others()
-)
+GATES: Mapping[str, FeatureGate] = MappingProxyType(dict(_read(OWN_GATES + OTHER_GATES)))
 
 DEPENDENCIES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
-        "GangScheduling": ("GenericWorkload",),
-        "TopologyAwareWorkloadScheduling": ("GenericWorkload",),
-        "WorkloadAwarePreemption": ("GangScheduling",),
-        "DRAWorkloadResourceClaims": ("GenericWorkload",),
-        "DRADeviceTaintRules": ("DRADeviceTaints",),
-        "DRADeviceBindingConditions": ("DRAResourceClaimDeviceStatus",),
-        "InPlacePodLevelResourcesVerticalScaling": ("NodeDeclaredFeatures", "PodLevelResources"),
-        **OTHER_DEPENDENCIES,
+        gate: tuple(needed.split())
+        for gate, _, needed in (line.partition(": ") for line in NEEDED.strip().splitlines())
     }
 )
-"""What a gate needs on, sorted: upstream prints them so."""
 
 SWITCHES = GROUP_GATES
 """Gates that switch behaviour of the machine and its plugins: `SchedulerConfig.features`."""

@@ -10,7 +10,7 @@ Mirrors kube-scheduler's `config/v1/types.go` and `types_pluginargs.go`.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import msgspec
 
@@ -28,8 +28,13 @@ Float32 = Annotated[float, msgspec.Meta(title="float32")]
 class Config(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
     """The base of every struct here: camelCase in the file, unknown keys refused."""
 
+    written: ClassVar[tuple[str, ...] | None] = ()
+    """The fields that are written even when they are empty, by their names in the file; None: all.
+    The others are left out then."""
+
 
 class PluginRef(Config, frozen=True):
+    written = None
     name: str = ""
     weight: Int32 = 0
     """Only score and placementScore read it; 0 means 1."""
@@ -41,6 +46,7 @@ class PluginSet(Config, frozen=True):
 
 
 class Plugins(Config, frozen=True):
+    written = None
     pre_enqueue: PluginSet = PluginSet()
     queue_sort: PluginSet = PluginSet()
     pre_filter: PluginSet = PluginSet()
@@ -71,11 +77,13 @@ class Plugins(Config, frozen=True):
 
 
 class UtilizationShapePoint(Config, frozen=True):
+    written = None
     utilization: Int32 = 0
     score: Int32 = 0
 
 
 class ResourceSpec(Config, frozen=True):
+    written = ("name",)
     name: str = ""
     weight: Int64 = 0
     """0 becomes 1."""
@@ -93,11 +101,13 @@ class ScoringStrategy(Config, frozen=True):
 
 
 class DefaultPreemptionArgs(Config, frozen=True):
+    written = None
     min_candidate_nodes_percentage: Int32 = 10
     min_candidate_nodes_absolute: Int32 = 100
 
 
 class InterPodAffinityArgs(Config, frozen=True):
+    written = None
     hard_pod_affinity_weight: Int32 = 1
     ignore_preferred_terms_of_existing_pods: bool = False
 
@@ -125,11 +135,13 @@ class PodTopologySpreadArgs(Config, frozen=True):
 
 
 class VolumeBindingArgs(Config, frozen=True):
+    written = ("bindTimeoutSeconds",)
     bind_timeout_seconds: Int64 = 600
     shape: list[UtilizationShapePoint] | None = None
 
 
 class DynamicResourcesArgs(Config, frozen=True):
+    written = ("filterTimeout",)
     filter_timeout: Duration | None = None
     """Per node; zero is no limit."""
     binding_timeout: Duration | None = None
@@ -155,6 +167,7 @@ class PluginConfig(Config, frozen=True):
 
 
 class Profile(Config, frozen=True):
+    written = ("schedulerName", "plugins")
     scheduler_name: str = ""
     percentage_of_nodes_to_score: Int32 | None = None
     """None: the value of the whole configuration."""
@@ -167,6 +180,7 @@ class Profile(Config, frozen=True):
 
 
 class LeaderElection(Config, frozen=True):
+    written = None
     leader_elect: bool = True
     lease_duration: Duration = Duration()
     renew_deadline: Duration = Duration()
@@ -177,6 +191,7 @@ class LeaderElection(Config, frozen=True):
 
 
 class ClientConnection(Config, frozen=True):
+    written = None
     kubeconfig: str = ""
     """Empty, and no --master: the configuration of the pod this runs in."""
     accept_content_types: str = ""
@@ -187,6 +202,7 @@ class ClientConnection(Config, frozen=True):
 
 
 class ExtenderManagedResource(Config, frozen=True):
+    written = ("name",)
     name: str = ""
     ignored_by_scheduler: bool = False
 
@@ -205,6 +221,7 @@ class ExtenderTLSConfig(Config, frozen=True):
 
 
 class ExtenderConfig(Config, frozen=True):
+    written = ("urlPrefix", "httpTimeout")
     url_prefix: str = ""
     filter_verb: str = ""
     preempt_verb: str = ""
@@ -221,6 +238,16 @@ class ExtenderConfig(Config, frozen=True):
 
 
 class SchedulerConfig(Config, frozen=True):
+    written = (
+        "parallelism",
+        "leaderElection",
+        "clientConnection",
+        "enableProfiling",
+        "enableContentionProfiling",
+        "percentageOfNodesToScore",
+        "podInitialBackoffSeconds",
+        "podMaxBackoffSeconds",
+    )
     parallelism: Int32 = 16
     leader_election: LeaderElection = LeaderElection()
     client_connection: ClientConnection = ClientConnection()

@@ -21,57 +21,12 @@ from stowplan.config.types import (
     API_VERSION,
     ARGS_BY_PLUGIN,
     KIND,
-    ClientConnection,
     Config,
-    DefaultPreemptionArgs,
-    DynamicResourcesArgs,
-    ExtenderConfig,
-    ExtenderManagedResource,
-    InterPodAffinityArgs,
-    LeaderElection,
-    PluginRef,
-    Plugins,
     Profile,
-    ResourceSpec,
     SchedulerConfig,
-    UtilizationShapePoint,
-    VolumeBindingArgs,
 )
 from stowplan.errors import InputError
 from stowplan.objects.yaml_reader import read_yaml
-
-_ALWAYS: dict[type[Config], frozenset[str]] = {
-    SchedulerConfig: frozenset(
-        {
-            "parallelism",
-            "leaderElection",
-            "clientConnection",
-            "enableProfiling",
-            "enableContentionProfiling",
-            "percentageOfNodesToScore",
-            "podInitialBackoffSeconds",
-            "podMaxBackoffSeconds",
-        }
-    ),
-    Profile: frozenset({"schedulerName", "plugins"}),
-    ExtenderConfig: frozenset({"urlPrefix", "httpTimeout"}),
-    ExtenderManagedResource: frozenset({"name"}),
-    ResourceSpec: frozenset({"name"}),
-    VolumeBindingArgs: frozenset({"bindTimeoutSeconds"}),
-    DynamicResourcesArgs: frozenset({"filterTimeout"}),
-}
-"""Fields written even when empty; all other empty ones are left out."""
-
-_WHOLE = (
-    ClientConnection,
-    DefaultPreemptionArgs,
-    InterPodAffinityArgs,
-    LeaderElection,
-    PluginRef,
-    Plugins,
-    UtilizationShapePoint,
-)
-"""Structs of which every field is written."""
 
 
 def to_dict(config: SchedulerConfig) -> dict[str, Any]:
@@ -117,14 +72,13 @@ def _args(plugin: str, args: Any) -> Any:
 
 
 def _struct(value: Config) -> dict[str, Any]:
-    always = _ALWAYS.get(type(value), frozenset())
-    whole = isinstance(value, _WHOLE)
+    always = value.written
     data = {}
     for field in msgspec.structs.fields(value):
         item = getattr(value, field.name)
         if not field.encode_name:
             continue
-        if whole or field.encode_name in always or not _is_empty(item):
+        if always is None or field.encode_name in always or not _is_empty(item):
             data[field.encode_name] = _value(item)
     return data
 

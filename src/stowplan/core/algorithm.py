@@ -228,9 +228,8 @@ class Algorithm:
 
 
 def _first_by_name(cycle: Cycle, rows: Rows) -> int:
-    names = cycle.nodes.names
-    best: list[int] = rows.tolist()
-    return min(best, key=lambda row: names[row])
+    nodes = cycle.nodes
+    return nodes.row_of[min(map(nodes.names.__getitem__, rows.tolist()))]
 
 
 def nodes_to_find(count: int, percentage: int) -> int:

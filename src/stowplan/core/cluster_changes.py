@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from stowplan.core.messages import Added, Deleted, Updated
 from stowplan.framework.events import Action, ClusterEvent, Resource
 from stowplan.objects.base import KubeObject
@@ -37,7 +39,7 @@ _POD_ADD = ClusterEvent(Resource.ASSIGNED_POD, Action.ADD)
 _POD_DELETE = ClusterEvent(Resource.ASSIGNED_POD, Action.DELETE)
 
 
-_RESOURCES: dict[type[KubeObject], str] = {
+RESOURCES: dict[type[KubeObject], str] = {
     PersistentVolume: Resource.PERSISTENT_VOLUME,
     PersistentVolumeClaim: Resource.PERSISTENT_VOLUME_CLAIM,
     CSINode: Resource.CSI_NODE,
@@ -122,7 +124,7 @@ class ClusterChanges:
     def _tell(
         self, obj: KubeObject, action: Action, old: KubeObject | None, new: KubeObject | None
     ) -> None:
-        resource = _RESOURCES.get(type(obj))
+        resource = RESOURCES.get(type(obj))
         if isinstance(obj, PodGroup) and self._machine.groups is not None:
             self._machine.groups.object_changed(ClusterEvent(Resource.POD_GROUP, action), old, obj)
         if isinstance(obj, DeviceClass):
@@ -209,12 +211,12 @@ class ClusterChanges:
         machine.queue.update(before, info)
         nominated = before.pod.status.nominated_node_name
         if nominated and nominated != new.status.nominated_node_name:
-            self._nomination_freed(before)
+            self.nomination_freed(before, nominated)
 
     def _pod_deleted(self, pod: Pod) -> None:
         """The object may be stale, so what is known of the pod decides what has to be undone."""
         machine = self._machine
-        pods, cache, queue, groups = machine.pods, machine.cache, machine.queue, machine.groups
+        pods, cache = machine.pods, machine.cache
         key, uid = pod.key, pod.metadata.uid
         known = pods.get(key)
         if known is not None and known.uid == uid:
@@ -225,18 +227,20 @@ class ClusterChanges:
         cached, is_assumed = cache.pod(uid), cache.is_assumed(uid)
         if cached is not None and not is_assumed:
             cache.remove_pod(cached.pod)
-            queue.move_all(_POD_DELETE, cached.pod, None)
-            if groups is not None:
-                groups.member_changed(_POD_DELETE, cached)
+            machine.queue.move_all(_POD_DELETE, cached.pod, None)
+            if machine.groups is not None:
+                machine.groups.member_changed(_POD_DELETE, cached)
+            return  # It left the queue when it got its node.
         if not machine.is_ours(pod):
             return
-        if groups is not None:
-            groups.left(info)
-        queue.delete(info)
+        if machine.groups is not None:
+            machine.groups.left(info)
+        nominated = machine.queue.nominator.node_of.get(uid)
+        machine.queue.delete(info)
         if is_assumed:
             self._assumed_deleted(info)
-        elif cached is None and info.pod.status.nominated_node_name:
-            self._nomination_freed(info)
+        elif nominated := info.pod.status.nominated_node_name or nominated:
+            self.nomination_freed(info, nominated)
 
     def _assumed_deleted(self, info: PodInfo) -> None:
         """A pod that was on its way is gone: stop it where it waits, or take it off its node.
@@ -250,10 +254,13 @@ class ClusterChanges:
             machine.cache.forget_pod(assumed)
         machine.queue.move_all(_POD_DELETE, assumed.pod, None)
 
-    def _nomination_freed(self, info: PodInfo) -> None:
-        priority = info.priority
+    def nomination_freed(self, info: PodInfo, node: str) -> None:
+        """A pod gives up a node that was kept for it, whether or not its status said so."""
+        priority, pod = info.priority, info.pod
+        if pod.status.nominated_node_name != node:
+            pod = replace(pod, status=replace(pod.status, nominated_node_name=node))
         self._machine.queue.move_all(
-            _POD_DELETE, info.pod, None, lambda other: other.priority <= priority
+            _POD_DELETE, pod, None, lambda other: other.priority <= priority
         )
 
 

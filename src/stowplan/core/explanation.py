@@ -10,7 +10,7 @@ conformance), `runtime.explanations` as many as it can afford.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from stowplan.framework.cycle import Cycle
 from stowplan.framework.diagnosis import Diagnosis, Rejections
 from stowplan.framework.errors import PluginFailed
+from stowplan.framework.raw_scores import raw_scores
 from stowplan.framework.runtime import Feasible, Framework, ScoreBoard
 from stowplan.framework.status import NodeMask, Rows, Status
 from stowplan.queue import EXTENDER
@@ -36,7 +37,10 @@ _SHORT = np.iinfo(np.int16)
 class Explanation:
     """One search, true for ever: nothing in here belongs to the table any more."""
 
-    __slots__ = ("_absent", "_candidates", "_names", "_overrides", "_rejections", "rows", "scores")
+    __slots__ = (
+        "_absent", "_candidates", "_names", "_overrides", "_rejections", "raw", "rows", "scores",
+        "weights",
+    )  # fmt: skip
 
     def __init__(self, names: list[str], rows: Rows) -> None:
         self._names = names
@@ -46,6 +50,10 @@ class Explanation:
         self.scores: dict[str, Column] = {}
         """Per plugin, its share of the total in the order of `rows`; empty when there was nothing
         to compare."""
+        self.raw: dict[str, Column] = {}
+        """The same before it was normalised and weighted, of plugins that normalise."""
+        self.weights: dict[str, int] = {}
+        """What the scores were multiplied with."""
         self._rejections: Rejections | None = None
         self._candidates: NodeMask | None = None
         self._overrides: dict[int, Status] = {}
@@ -53,7 +61,8 @@ class Explanation:
 
     @property
     def byte_count(self) -> int:
-        columns: list[Any] = [self.rows, self._candidates, *self.scores.values()]
+        columns: list[Any] = [self.rows, self._candidates]
+        columns += [*self.scores.values(), *self.raw.values()]
         if self._rejections is not None:
             found = self._rejections
             columns += [found.first, found.why, found.final]
@@ -71,9 +80,11 @@ class Explanation:
         self._overrides = dict(diagnosis.overrides)
         self._absent = diagnosis.absent
 
-    def scored(self, board: ScoreBoard) -> None:
-        """Keep what each plugin added to the total."""
+    def scored(self, board: ScoreBoard, raw: dict[str, Column], weights: Mapping[str, int]) -> None:
+        """Keep what each plugin added to the total, and of what that was made."""
         self.scores = {name: _compact(board.of_plugin(name)) for name in board.plugins}
+        self.raw = {name: _compact(column) for name, column in raw.items()}
+        self.weights = {name: weights[name] for name in self.scores}
         rest = board.total - self.totals()
         if rest.any():
             self.scores[EXTENDER] = rest
@@ -153,12 +164,12 @@ class Explainer:
     ) -> None:
         score_alone(framework, cycle, pod, search, decision)
         decision.details = cycle.details()
-        decision.explanation = self.copy(framework, cycle, search)
+        decision.explanation = self.copy(framework, cycle, pod, search)
         diagnosis = search.diagnosis
         if diagnosis is not None:
             decision.unschedulable_plugins = tuple(sorted(diagnosis.unschedulable_plugins))
 
-    def copy(self, framework: Framework, cycle: Cycle, search: Search) -> Explanation:
+    def copy(self, framework: Framework, cycle: Cycle, pod: PodInfo, search: Search) -> Explanation:
         names, board = cycle.nodes.names, search.board
         if self._names != names:
             self._names = list(names)
@@ -169,7 +180,9 @@ class Explainer:
         if search.diagnosis is not None:
             explanation.turned_down(search.diagnosis)
         if board is not None:
-            explanation.scored(board)
+            plugins = framework.plugins
+            raw = raw_scores(plugins.score, cycle, pod, board)
+            explanation.scored(board, raw, plugins.weights)
         return explanation
 
 

@@ -48,7 +48,7 @@ from stowplan.objects.pod_groups import (
 )
 from stowplan.queue import GroupedQueue, QueuedGroup, QueuedPod
 from stowplan.state.groups import GroupedCache
-from stowplan.state.pod_info import PodInfo
+from stowplan.state.pod_info import PodInfo, PodKind
 
 if TYPE_CHECKING:
     from stowplan.core.machine import Machine
@@ -151,6 +151,7 @@ class GroupCycles:
         preemptions: list[Preemption] = []
         shown = {member.queued.info.uid: member for member in result.members}
         outcome = self._outcome(entry.group, result)
+        held = self._held_places(members)
         together: Together | None = None
         if result.status is None:
             together = self._bind_together(framework, entry.group, result.members)
@@ -164,8 +165,9 @@ class GroupCycles:
             failure.decision.group = outcome
             failures.append((queued, failure))
             self._note(queued, failure, 0.0 if member is None else member.seconds)
-            if member is not None and member.refused is not None and result.is_preempting:
-                preemption = machine.failure.prepare(framework, member.refused, queued.info)
+            if member is not None and result.is_possible:
+                tried = member.refused or member.attempt
+                preemption = machine.failure.prepare(framework, tried, queued.info)
                 if preemption is not None:
                     preemptions.append(preemption)
         if together is not None:
@@ -176,11 +178,9 @@ class GroupCycles:
             preemptions.append(
                 machine.failure.prepare_group(framework, members[0].info, group, result.victims)
             )
-        rejectors = frozenset(result.rejectors)
-        if result.status is not None and result.status.is_rejected:
-            rejectors |= {GANG_PLUGIN} & framework.plugins.instances.keys()
-        machine.failure.handle_group(entry, failures, rejectors)
+        machine.failure.handle_group(entry, failures, _rejectors(framework, result))
         self._hold_places(members, result)
+        self._tell_of_places(held, members)
         for preemption in preemptions:
             machine.failure.preempt(preemption)
         self.conditions.write(entry.group, result)
@@ -223,6 +223,35 @@ class GroupCycles:
         for queued in members:
             if queued.info.uid in result.places and queued.info.uid not in nominator.node_of:
                 nominator.add(queued.info, Nominate(next(left, "")))
+
+    def _held_places(self, members: Sequence[QueuedPod]) -> list[tuple[str, PodInfo]]:
+        """The nodes that are kept for members whose statuses do not say so."""
+        node_of = self._machine.queue.nominator.node_of
+        return [
+            (node, info)
+            for info in (queued.info for queued in members)
+            if (node := node_of.get(info.uid)) and node != info.pod.status.nominated_node_name
+        ]
+
+    def _tell_of_places(
+        self, held: list[tuple[str, PodInfo]], members: Sequence[QueuedPod]
+    ) -> None:
+        """What was kept for members, and is neither taken nor kept now, others may have.
+
+        Where a status says that a place is kept, its next change tells them.
+        """
+        if not held:
+            return
+        machine, places = self._machine, Counter[tuple[str | None, PodKind]]()
+        for info in (queued.info for queued in members):
+            assumed = machine.cache.pod(info.uid)
+            node = machine.queue.nominator.node_of.get(info.uid)
+            places[node if assumed is None else assumed.node_name, info.kind] += 1
+        for node, info in held:
+            if places[node, info.kind]:
+                places[node, info.kind] -= 1
+            else:
+                machine.changes.nomination_freed(info, node)
 
     def _bind_together(
         self, framework: Framework, key: str, members: list[Member]
@@ -279,7 +308,9 @@ class GroupCycles:
         failures = [(queued, _told(queued, None, status, Nominate(""))) for queued in members]
         for queued, failure in failures:
             self._note(queued, failure, 0.0)
+        held = self._held_places(members)
         self._machine.failure.handle_group(entry, failures, frozenset())
+        self._tell_of_places(held, members)
 
     def _count(
         self,
@@ -332,6 +363,21 @@ class GroupCycles:
         else:
             self.conditions.shown(group)
             self.queue.group_changed(group.key, event, old, group)
+
+
+def _rejectors(framework: Framework, result: GroupAttempt) -> frozenset[str]:
+    """Whose events may help the group, besides those of the members' own rejectors."""
+    rejectors = frozenset(result.rejectors)
+    if result.status is None or not result.status.is_rejected:
+        return rejectors
+    for member in result.members:
+        attempt = member.attempt
+        named = attempt.unschedulable_plugins or attempt.pending_plugins
+        if attempt.status is not None and not named:
+            # There is no node at all.  No plugin would hear of one, so the group is tried again
+            # and again, as a pod of its own is.
+            return rejectors
+    return rejectors | ({GANG_PLUGIN} & framework.plugins.instances.keys())
 
 
 def _has_to_wait(attempt: Attempt) -> bool:

@@ -17,11 +17,10 @@ from stowplan.config import SchedulerConfig
 from stowplan.core.algorithm import TieBreak
 from stowplan.core.attempts import AttemptLog, Failed
 from stowplan.core.binding import ASSIGNED_POD_DELETE, Binding, Bindings
-from stowplan.core.building import make_algorithm, make_queue
+from stowplan.core.building import carry_over, go_on_from, make_algorithm, make_queue
 from stowplan.core.cluster_changes import ClusterChanges
 from stowplan.core.decision import Decision
 from stowplan.core.failure import Failure, FailureHandler
-from stowplan.core.forking import go_on_from
 from stowplan.core.groups import GroupCycles
 from stowplan.core.messages import (
     Added,
@@ -39,7 +38,6 @@ from stowplan.core.messages import (
 )
 from stowplan.core.pod_status import StatusChange, patch_status
 from stowplan.core.profiles import Registry, build_frameworks
-from stowplan.core.reconfiguring import carry_over
 from stowplan.core.schedule_group import GroupAttempt
 from stowplan.core.schedule_one import Attempt, schedule_one
 from stowplan.core.steps import Stepper
@@ -140,7 +138,7 @@ class Machine:
         """Since when the decision waits for an extender, and how long it waited before."""
 
     def fork(self, random: Random, log: AttemptLog) -> Machine:
-        """Another one that knows what this one knows, and goes its own way; see `core.forking`."""
+        """Another one that knows what this one knows, and goes its own way; see `core.building`."""
         assert self._deciding is None, "a decision is being made"
         self.table.refresh(self.cache)
         cache = self.cache.fork()

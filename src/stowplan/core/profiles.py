@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,7 @@ from stowplan.config import (
 )
 from stowplan.core.plugin_answers import checked, place_in
 from stowplan.framework.handle import Handle
-from stowplan.framework.plugin import ProfilePlugins, check_plugin, points_of
+from stowplan.framework.plugin import POINTS, ProfilePlugins, check_plugin, make_plugin, points_of
 from stowplan.framework.runtime import Framework
 from stowplan.framework.timing import Recorder
 from stowplan.plugins import IN_TREE
@@ -25,6 +26,8 @@ from stowplan.state.object_index import ObjectIndex
 
 if TYPE_CHECKING:
     from random import Random
+
+_UPPER = re.compile("[A-Z]")
 
 Registry = Mapping[str, type]
 """Plugin name -> class.  In-tree ones, and a user's beside them."""
@@ -72,7 +75,7 @@ def _framework(
             args = default_args(name)
         try:
             check_plugin(registry[name])
-            plugin = made[name] = _made_of(registry[name])(args, handle)
+            plugin = made[name] = make_plugin(_made_of(registry[name]), args, handle)
             if hasattr(plugin, "events_to_register"):
                 # Asked again for the queue; a mistake in it is to be found before anything runs.
                 build_hint_map([plugin])
@@ -85,21 +88,10 @@ def _framework(
         named = plugins.at(point)
         return tuple(made[name] for name in named if point in points_of(registry[name]))
 
+    points: dict[str, Any] = {_UPPER.sub(r"_\g<0>", point).lower(): at(point) for point in POINTS}
+    (points["queue_sort"],) = points["queue_sort"]
     plugin_set = ProfilePlugins(
-        pre_enqueue=at("preEnqueue"),
-        queue_sort=at("queueSort")[0],
-        pre_filter=at("preFilter"),
-        filter=at("filter"),
-        post_filter=at("postFilter"),
-        pre_score=at("preScore"),
-        score=at("score"),
-        reserve=at("reserve"),
-        permit=at("permit"),
-        pre_bind=at("preBind"),
-        bind=at("bind"),
-        post_bind=at("postBind"),
-        placement_generate=at("placementGenerate"),
-        placement_score=at("placementScore"),
+        **points,
         weights=dict(plugins.score_weights),
         placement_weights=dict(plugins.placement_score_weights),
         instances=made,

@@ -142,15 +142,17 @@ class GroupScheduler:
 
     def undo(self, attempt: GroupAttempt) -> None:
         """Give back all that the members hold, in reverse order."""
-        framework = self._framework
         for member in reversed(attempt.members):
-            tried = member.attempt
-            assumed = tried.assumed
-            if assumed is not None:
-                node = assumed.node_name
-                attempt.problems += unreserve(framework, tried.cycle, assumed, node)
-                self._cache.forget_pod(assumed)
+            self._give_back(member, attempt)
         self._cycle.nodes.refresh(self._cache)
+
+    def _give_back(self, member: Member, attempt: GroupAttempt) -> None:
+        tried = member.attempt
+        assumed = tried.assumed
+        if assumed is not None:
+            node = assumed.node_name
+            attempt.problems += unreserve(self._framework, tried.cycle, assumed, node)
+            self._cache.forget_pod(assumed)
 
     # -- on some nodes ----------------------------------------------------------------------
 
@@ -186,7 +188,19 @@ class GroupScheduler:
                 result.status = (
                     rejected(UNSCHEDULABLE, WAITING_FOR_PREEMPTION) if preempts else None
                 )
+        if result.status is None and preempts:
+            self._withhold(result)
         return result
+
+    def _withhold(self, result: GroupAttempt) -> None:
+        """Of a group that is bound, leave out those whose places somebody else has still.
+
+        They came after enough others, and Permit did not let them through at once.
+        """
+        for member in reversed(result.members):
+            if member.refused is not None:
+                self._give_back(member, result)
+                member.attempt, member.refused = member.refused, None
 
     def _try_member(self, queued: QueuedPod) -> Generator[Any, Any, Member]:
         framework, pod = self._framework, queued.info

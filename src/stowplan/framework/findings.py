@@ -62,6 +62,8 @@ class ScoreBoard(Struct):
     """The part of the total that is the same for all."""
     added: Scores | None = None
     """What differs between nodes beside the kept sum."""
+    raw: dict[str, Scores] | None = None
+    """What cluster-wide plugins said before it was normalised, where that was seen."""
 
     @property
     def varying(self) -> Scores:

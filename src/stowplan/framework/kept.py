@@ -333,6 +333,10 @@ class LocalAnswers(Struct, eq=False):
         """Per number of a filter, what the bits of `why` stand for."""
         return self._below.layer.reasons | self._layer.reasons
 
+    def has(self, plugin: str) -> bool:
+        """Whether a plugin's scores are among these."""
+        return plugin in self._layer.raw or plugin in self._below.layer.raw
+
     def raw(self, plugin: str) -> Scores:
         """A plugin's scores as it gave them, for every row."""
         column = self._layer.raw.get(plugin)

@@ -151,6 +151,13 @@ class NormalizeScore(Protocol):
 
 
 @runtime_checkable
+class RawScores(Protocol):
+    def raw_scores(self, cycle: Cycle, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Scores:
+        """For a plugin whose `score_nodes` never sees them: asked after the search, and only
+        where the decision is explained."""
+
+
+@runtime_checkable
 class Reserve(Protocol):
     def reserve(self, cycle: Cycle, pod: PodInfo, node: str) -> Status | None: ...
     def unreserve(self, cycle: Cycle, pod: PodInfo, node: str) -> None: ...
@@ -253,7 +260,8 @@ _CONTRACT = frozenset(
     name
     for protocol in (
         *(protocol for protocols in POINTS.values() for protocol in protocols),
-        *(BulkPreEnqueue, PreFilterExtensions, NormalizeScore, Signed, EnqueueExtensions),
+        *(BulkPreEnqueue, PreFilterExtensions, NormalizeScore, RawScores),
+        *(Signed, EnqueueExtensions),
         *(NormalizePlacementScores, PlacementBounds),
     )
     for name in vars(protocol)
@@ -271,6 +279,12 @@ _OLD = {
     "weighted_scores": "return Normalized(scores), or a number, in score_nodes",
 }
 """What the contract had before -> what to write instead."""
+
+
+def make_plugin(plugin: type, args: object, handle: object) -> Any:
+    """One without a constructor of its own has no use for either."""
+    has_own = getattr(plugin, "__init__", None) is not object.__init__
+    return plugin(args, handle) if has_own else plugin()
 
 
 def check_plugin(plugin: type) -> None:

@@ -504,7 +504,10 @@ class Framework:
             if isinstance(scores, Normalized):
                 scores = scores.scores
             elif not isinstance(scores, int) and hasattr(plugin, "normalize_scores"):
-                scores = plugin.normalize_scores(cycle, pod, table, rows, scores)
+                raw = scores
+                scores = plugin.normalize_scores(cycle, pod, table, rows, raw)
+                if scores is not raw:
+                    board.raw = {**(board.raw or {}), name: raw}
             board.add(name, weight * _checked(name, scores))
         except PluginFailed:
             raise

@@ -17,6 +17,7 @@ import numpy as np
 
 from stowplan.framework.cycle import Cycle
 from stowplan.framework.handle import Handle
+from stowplan.framework.plugin import make_plugin
 from stowplan.framework.reads import ANYTHING, Reads, reads_of
 from stowplan.framework.status import Code, Status
 from stowplan.state.node_info import NodeInfo
@@ -142,12 +143,13 @@ class Watch:
 def ask_everything(plugin: type, args: Any, handle: Handle, pod: PodInfo) -> None:
     """Ask about every node of the table, in each form there is; raises `ReadsMore`."""
     reads = reads_of(plugin)
-    if hasattr(plugin, "signature") and plugin(args, replace(handle)).signature(pod) is None:
+    first = make_plugin(plugin, args, replace(handle))
+    if hasattr(first, "signature") and first.signature(pod) is None:
         # About this pod it may read the cluster.
         reads |= Reads.CLUSTER
     watch = Watch(reads)
     given, asked = watch.handle(handle), watch.pod(pod)
-    made, cycle, table = plugin(args, given), watch.cycle(given), handle.nodes
+    made, cycle, table = make_plugin(plugin, args, given), watch.cycle(given), handle.nodes
     rows = np.flatnonzero(table.alive)
     infos = [watch.node(table.info(row)) for row in rows.tolist()]
     if hasattr(made, "signature"):

@@ -1,11 +1,12 @@
 """The syntax of label keys and values, which also rules resource names and taints.
 
 Mirrors apimachinery's `util/validation`: a key is `name` or `prefix/name`.  And the letters that
-generated names are made of.
+generated names are made of; and which hosts are this machine.
 """
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from functools import lru_cache
 
@@ -61,3 +62,20 @@ def label_value_problem(value: str) -> str:
     if not value or (len(value) <= _NAME_LENGTH_MAX and _NAME.fullmatch(value) is not None):
         return ""
     return f"a label value must be empty or {_NAME_RULE}"
+
+
+def is_loopback(authority: str) -> bool:
+    """Whether a host, perhaps with its port, is this machine.
+
+    >>> [is_loopback(it) for it in ("localhost:1", "[::1]:1", "::1", "127.0.0.1", "a.example")]
+    [True, True, True, True, False]
+    """
+    host, colon, port = authority.rpartition(":")
+    if not colon or not port.isdigit() or (":" in host and not host.endswith("]")):
+        host = authority
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False

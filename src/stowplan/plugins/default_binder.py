@@ -6,19 +6,13 @@ attempt.  Mirrors kube-scheduler's `defaultbinder/default_binder.go`.
 
 from __future__ import annotations
 
-from typing import Any
-
 from stowplan.framework.cycle import Cycle
-from stowplan.framework.handle import Handle
 from stowplan.objects.api import Bind
 from stowplan.state.pod_info import PodInfo
 
 
 class DefaultBinder:
     name = "DefaultBinder"
-
-    def __init__(self, args: Any, handle: Handle) -> None:
-        pass
 
     def bind(self, cycle: Cycle, pod: PodInfo, node: str) -> Bind:
         metadata = pod.pod.metadata

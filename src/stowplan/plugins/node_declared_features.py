@@ -8,13 +8,11 @@ distinct feature lists, so the loop is over those.  Mirrors kube-scheduler's
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from stowplan.framework.cycle import Cycle
 from stowplan.framework.events import Action, EventRegistration, Hint, Resource, on
-from stowplan.framework.handle import Handle
 from stowplan.framework.reads import Reads
 from stowplan.framework.status import SKIP, Rows, Status, Verdict, unresolvable, verdict_of
 from stowplan.objects.node import Node
@@ -35,9 +33,6 @@ _STATUS = unresolvable(FEATURES_MISSING)
 class NodeDeclaredFeatures:
     name = "NodeDeclaredFeatures"
     reads = Reads.NODE
-
-    def __init__(self, args: Any, handle: Handle) -> None:
-        pass
 
     def signature(self, pod: PodInfo) -> frozenset[str]:
         """The features the pod needs: all that is read of it."""

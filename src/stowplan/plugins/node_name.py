@@ -6,13 +6,11 @@ Mirrors kube-scheduler's `nodename/node_name.go`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from stowplan.framework.cycle import Cycle
 from stowplan.framework.events import Action, EventRegistration, Resource, on
-from stowplan.framework.handle import Handle
 from stowplan.framework.reads import Reads
 from stowplan.framework.status import Rows, Status, Verdict, unresolvable, verdict_of
 from stowplan.plugins._shared.rows import all_passed
@@ -28,9 +26,6 @@ _STATUS = unresolvable(OTHER_NODE)
 class NodeName:
     name = "NodeName"
     reads = Reads.NODE
-
-    def __init__(self, args: Any, handle: Handle) -> None:
-        pass
 
     def signature(self, pod: PodInfo) -> str:
         return pod.pod.spec.node_name

@@ -6,13 +6,11 @@ Mirrors kube-scheduler's `nodeports/node_ports.go`.
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import Any
 
 import numpy as np
 
 from stowplan.framework.cycle import Cycle
 from stowplan.framework.events import Action, EventRegistration, Hint, Resource, on
-from stowplan.framework.handle import Handle
 from stowplan.framework.reads import Reads
 from stowplan.framework.status import SKIP, Rows, Status, Verdict, unschedulable, verdict_of
 from stowplan.objects.pod import Pod
@@ -29,9 +27,6 @@ _STATUS = unschedulable(PORT_TAKEN)
 class NodePorts:
     name = "NodePorts"
     reads = Reads.SUMS
-
-    def __init__(self, args: Any, handle: Handle) -> None:
-        pass
 
     def signature(self, pod: PodInfo) -> Hashable:
         return frozenset(pod.kind.host_ports)

@@ -6,11 +6,9 @@ Mirrors kube-scheduler's `nodeunschedulable/node_unschedulable.go`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from stowplan.framework.cycle import Cycle
 from stowplan.framework.events import Action, EventRegistration, Hint, Resource, on
-from stowplan.framework.handle import Handle
 from stowplan.framework.reads import Reads
 from stowplan.framework.status import Rows, Status, Verdict, unresolvable, verdict_of
 from stowplan.objects.node import Node, Taint
@@ -30,9 +28,6 @@ _STATUS = unresolvable(UNSCHEDULABLE)
 class NodeUnschedulable:
     name = "NodeUnschedulable"
     reads = Reads.NODE
-
-    def __init__(self, args: Any, handle: Handle) -> None:
-        pass
 
     def signature(self, pod: PodInfo) -> bool:
         """Whether the pod tolerates the cordon: all that is read of it."""

@@ -5,18 +5,12 @@ Mirrors kube-scheduler's `topologyaware/podgroup_pods_count.go`.
 
 from __future__ import annotations
 
-from typing import Any
-
 from stowplan.framework.groups import GroupCycle, PlacedGroup, Placement
-from stowplan.framework.handle import Handle
 from stowplan.framework.status import MAX_NODE_SCORE
 
 
 class PodGroupPodsCount:
     name = "PodGroupPodsCount"
-
-    def __init__(self, args: Any, handle: Handle) -> None:
-        pass
 
     def score_placement(self, cycle: GroupCycle, placement: PlacedGroup) -> int:
         return cycle.state.scheduled_count + len(placement.nodes)

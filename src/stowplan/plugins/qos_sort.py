@@ -9,9 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import IntEnum
-from typing import Any
 
-from stowplan.framework.handle import Handle
 from stowplan.objects.base import Resources
 from stowplan.objects.pod import Pod, ResourceRequirements
 from stowplan.objects.quantity import parse_quantity
@@ -30,9 +28,6 @@ class QOSClass(IntEnum):
 
 class QOSSort:
     name = "QOSSort"
-
-    def __init__(self, args: Any, handle: Handle) -> None:
-        pass
 
     def sort_key(self, pod: PodInfo, timestamp_s: float) -> tuple[int, int, float, float]:
         created = pod.pod.metadata.creation_timestamp

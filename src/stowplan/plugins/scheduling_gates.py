@@ -7,10 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from operator import attrgetter
-from typing import Any
 
 from stowplan.framework.events import Action, EventRegistration, Hint, Resource, on
-from stowplan.framework.handle import Handle
 from stowplan.framework.status import Status, unresolvable
 from stowplan.objects.pod import Pod
 from stowplan.state.pod_info import PodInfo
@@ -20,9 +18,6 @@ _gates = attrgetter("pod.spec.scheduling_gates")
 
 class SchedulingGates:
     name = "SchedulingGates"
-
-    def __init__(self, args: Any, handle: Handle) -> None:
-        pass
 
     def pre_enqueue(self, pod: PodInfo) -> Status | None:
         gates = pod.pod.spec.scheduling_gates

@@ -10,13 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from stowplan.framework.cycle import Cycle
 from stowplan.framework.events import Action, EventRegistration, Hint, Resource, on
-from stowplan.framework.handle import Handle
 from stowplan.framework.reads import Reads
 from stowplan.framework.status import (
     SKIP,
@@ -94,9 +93,6 @@ class _State:
 class VolumeRestrictions:
     name = "VolumeRestrictions"
     reads = Reads.CLUSTER
-
-    def __init__(self, args: Any, handle: Handle) -> None:
-        pass
 
     def pre_filter(self, cycle: Cycle, pod: PodInfo) -> Status | None:
         if not pod.kind.volumes:

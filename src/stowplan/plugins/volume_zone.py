@@ -7,13 +7,11 @@ writes them as `zone-a__zone-b`.  Mirrors kube-scheduler's `volumezone/volume_zo
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from stowplan.framework.cycle import Cycle
 from stowplan.framework.events import Action, EventRegistration, Hint, Resource, on
-from stowplan.framework.handle import Handle
 from stowplan.framework.reads import Reads
 from stowplan.framework.status import (
     SKIP,
@@ -54,9 +52,6 @@ Requirement = tuple[str, frozenset[str]]
 class VolumeZone:
     name = "VolumeZone"
     reads = Reads.CLUSTER
-
-    def __init__(self, args: Any, handle: Handle) -> None:
-        pass
 
     def pre_filter(self, cycle: Cycle, pod: PodInfo) -> Status | None:
         if not pod.kind.volumes:

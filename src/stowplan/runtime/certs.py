@@ -7,8 +7,10 @@ not given it; whoever wants that passes --tls-cert-file and --tls-private-key-fi
 from __future__ import annotations
 
 import ipaddress
+import os
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 
 VALID_S = 365 * 86400.0
 BEFORE_S = 3600.0
@@ -75,3 +77,17 @@ def self_signed(names: list[str], now_s: float) -> KeyPair:
     pem = serialization.Encoding.PEM
     plain = serialization.PrivateFormat.TraditionalOpenSSL, serialization.NoEncryption()
     return KeyPair(cert.public_bytes(pem), key.private_bytes(pem, *plain))
+
+
+def write_whole(path: Path, content: bytes, *, mode: int = 0o600) -> None:
+    """All of it or nothing, whenever somebody looks; by default for its owner only."""
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+    # Of one who had our number and did not finish, as in a container that starts again.
+    unfinished.unlink(missing_ok=True)
+    try:
+        descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)

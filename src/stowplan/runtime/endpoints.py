@@ -19,9 +19,12 @@ import yaml
 from stowplan.config import to_dict, without_keys
 from stowplan.printable import printable, printable_json, printable_lines
 from stowplan.runtime.debug_pages import (
+    COMPONENT,
     Page,
+    Statusz,
     cache_page,
     decision_page,
+    flagz,
     index_page,
     queue_page,
 )
@@ -29,7 +32,6 @@ from stowplan.runtime.explanations import Explanations
 from stowplan.runtime.exposition import CONTENT_TYPE
 from stowplan.runtime.metric_readings import describe_build
 from stowplan.runtime.resource_metrics import resource_text
-from stowplan.runtime.status_pages import COMPONENT, Statusz, flagz
 from stowplan.runtime.surface import Surface
 
 TEXT = "text/plain; charset=utf-8"

@@ -8,7 +8,6 @@ what it refused is not.  Mirrors client-go's `tools/events`.
 
 from __future__ import annotations
 
-import logging
 from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
 from copy import copy
@@ -31,6 +30,7 @@ from stowplan.objects.kinds import EVENT, LEASE, POD, POD_GROUP
 from stowplan.objects.pod import Pod
 from stowplan.objects.pod_groups import PodGroup
 from stowplan.objects.times import format_micro_time
+from stowplan.printable import logger
 
 QUEUE_MAX = 10_000
 IN_FLIGHT_MAX = 16
@@ -44,7 +44,7 @@ RETRY_S = 10.0
 RETRY_JITTER = 0.25
 """Share of the wait that is left to chance: replicas do not all come back at once."""
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 _Key = tuple[tuple[str, ...], str | None]
 """Events with the same make a series: what is said of which object, and of whom beside it."""
@@ -229,8 +229,8 @@ class EventRecorder:
             reporting_instance=instance,
             action=event.action,
             reason=event.reason,
-            regarding=_reference(event.regarding),
-            related=None if related is None else _reference(related),
+            regarding=reference(event.regarding),
+            related=None if related is None else reference(related),
             note=event.note,
             type=event.type,
         )
@@ -313,7 +313,7 @@ _REFERENCES = {
 }
 
 
-def _reference(thing: Pod | Lease | PodGroup) -> ObjectReference:
+def reference(thing: Pod | Lease | PodGroup) -> ObjectReference:
     metadata = thing.metadata
     return _REFERENCES[type(thing)](
         namespace=metadata.namespace,

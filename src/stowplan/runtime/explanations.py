@@ -45,7 +45,7 @@ class Explanations:
             self._drop(pod.key)
         if search.row >= 0 and not self._affords(cycle):
             return
-        explanation = self._explainer.copy(framework, cycle, search)
+        explanation = self._explainer.copy(framework, cycle, pod, search)
         decision.explanation = explanation
         self._explained[pod.key] = decision, explanation.byte_count
         self._byte_count += explanation.byte_count

@@ -20,8 +20,6 @@ from __future__ import annotations
 import faulthandler
 import signal
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 STDERR = 2
 RING_AFTER_S = 0.25
@@ -36,7 +34,7 @@ class Heartbeat:
     """To be made in the main thread; signal handlers belong to it."""
 
     def __init__(self) -> None:
-        self._paused = False
+        self._stopped = False
         self._beaten_s = time.monotonic()
         self._ringing_until_s = 0.0
         signal.signal(signal.SIGALRM, lambda number, frame: None)
@@ -51,21 +49,11 @@ class Heartbeat:
         self._beaten_s = now_s
         first_s = RING_EVERY_S if now_s < self._ringing_until_s else RING_AFTER_S
         signal.setitimer(signal.ITIMER_REAL, first_s, RING_EVERY_S)
-        if not self._paused:
+        if not self._stopped:
             signal.setitimer(signal.ITIMER_PROF, SILENCE_MAX_S)
 
-    @contextmanager
-    def paused(self) -> Iterator[None]:
-        """For what is known to take long, and to end."""
-        self._paused = True
-        signal.setitimer(signal.ITIMER_PROF, 0.0)
-        try:
-            yield
-        finally:
-            self._paused = False
-
     def stop(self) -> None:
-        self._paused = True
+        self._stopped = True
         signal.setitimer(signal.ITIMER_REAL, 0.0)
         signal.setitimer(signal.ITIMER_PROF, 0.0)
         faulthandler.unregister(signal.SIGPROF)

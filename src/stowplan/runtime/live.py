@@ -19,13 +19,13 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Callable, Coroutine
-from contextlib import AbstractContextManager, AsyncExitStack, nullcontext
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from random import Random, SystemRandom
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 from uuid import uuid4
 
@@ -52,8 +52,9 @@ from stowplan.runtime.health import PING, Check, Health
 from stowplan.runtime.heartbeat import Heartbeat
 from stowplan.runtime.lifecycle import Election, Replica
 from stowplan.runtime.log import Block, Bridge, Log
-from stowplan.runtime.memory import settle_memory, tune_collector
+from stowplan.runtime.memory import settle_memory
 from stowplan.runtime.metrics import Metrics
+from stowplan.runtime.page_port import Page
 from stowplan.runtime.preflight import (
     Right,
     check_rights,
@@ -63,10 +64,12 @@ from stowplan.runtime.preflight import (
 )
 from stowplan.runtime.reload import FileWatch, Reloader
 from stowplan.runtime.run_options import RunOptions
-from stowplan.runtime.server import SecureServer
 from stowplan.runtime.supervision import Supervision, leave
 from stowplan.runtime.surface import Surface
 from stowplan.runtime.upkeep import answer_of, post_to
+
+if TYPE_CHECKING:
+    from stowplan.runtime.server import SecureServer
 
 SERVER_DRAIN_S = 5.0
 STEP_DOWN_S = 1.5
@@ -74,7 +77,23 @@ STEP_DOWN_S = 1.5
 REPORT_EVERY_S = 60.0
 
 
-def run(options: RunOptions) -> int:
+@dataclass(frozen=True, slots=True)
+class Looking:
+    """What the page at /ui/ is made of; see `runtime.page_port`."""
+
+    driver: Driver
+    clock: Clock
+    bottlenecks: Bottlenecks
+    on_scheduler: Callable[[Callable[[], Any]], Awaitable[Any]]
+    """Has something done on the scheduler's thread, and awaits what it returns."""
+    server: str
+    log: Log
+
+
+MakePage = Callable[[Looking], Page]
+
+
+def run(options: RunOptions, make_page: MakePage | None = None) -> int:
     """Schedule until told to stop; the exit code of the process."""
     clock = SteadyClock()
     log = Log(clock, verbosity=options.verbosity, format_=options.logging_format)
@@ -87,8 +106,16 @@ def run(options: RunOptions) -> int:
     )
     log.info(1, "Starting Stowplan", version=__version__, server=connection.server)
     log.info(2, "Using component config", config=to_yaml(without_keys(config)))
-    tune_collector()
-    live = Live(options, config, registry, connection, clock, log, heartbeat=Heartbeat())
+    live = Live(
+        options,
+        config,
+        registry,
+        connection,
+        clock,
+        log,
+        heartbeat=Heartbeat(),
+        make_page=make_page,
+    )
     return asyncio.run(live.run())
 
 
@@ -106,6 +133,12 @@ class _SplitReviews:
         return await self.authorization.may(user, verb, path)
 
 
+def _server_class() -> type[SecureServer]:
+    from stowplan.runtime.server import SecureServer
+
+    return SecureServer
+
+
 class Live:
     def __init__(
         self,
@@ -117,7 +150,9 @@ class Live:
         log: Log,
         *,
         heartbeat: Heartbeat | None = None,
+        make_page: MakePage | None = None,
     ) -> None:
+        self._make_page = make_page
         self._heartbeat = heartbeat
         self._options = options
         self._config = config
@@ -163,15 +198,18 @@ class Live:
 
     async def _run(self, stack: AsyncExitStack) -> int:
         checking = asyncio.create_task(self._check())
+        if self._options.serving.port:
+            # It takes a quarter of the start to load, and meanwhile the API server answers.
+            self._upkeep.post(_server_class)
         self._ended.add_done_callback(lambda _: checking.cancel())
         await asyncio.wait({checking})
         if checking.cancelled():
             return await self._ended
         checking.result()
         replica = self._assemble(stack)
-        await self._serve(stack, replica)
         self._on_signals(replica)
         replica.start()
+        await self._serve(stack, replica)
         self._watch_over()
         return await self._ended
 
@@ -322,6 +360,11 @@ class Live:
         options = self._options
         if not options.serving.port:
             return
+        on_scheduler = partial(answer_of, self._loop)
+        server_name = self._connection.server
+        looking = Looking(
+            self._driver, self._clock, self._bottlenecks, on_scheduler, server_name, self._log
+        )
         surface = Surface(
             clock=self._clock,
             log=self._log,
@@ -329,13 +372,14 @@ class Live:
             metrics=self._metrics,
             bottlenecks=self._bottlenecks,
             health=self._health(replica),
-            on_scheduler=partial(answer_of, self._loop),
+            on_scheduler=on_scheduler,
             is_leading=lambda: replica.is_leading,
             reviews=self._reviews(stack),
+            page=None if self._make_page is None else self._make_page(looking),
             gates=options.gates,
             flags=options.flags,
         )
-        server = SecureServer(options.serving, surface)
+        server = _server_class()(options.serving, surface)
         await self._upkeep.run(server.start)
         stack.push_async_callback(self._within, SERVER_DRAIN_S, server.stop)
 
@@ -404,12 +448,7 @@ class Live:
         self._call_later(REPORT_EVERY_S, self._look_back)
 
     def _caught_up(self) -> None:
-        pause: AbstractContextManager[None] = nullcontext()
-        if self._heartbeat is not None:
-            # The collector walks through everything once, and no thread runs meanwhile.
-            pause = self._heartbeat.paused()
-        with pause:
-            settle_memory()
+        settle_memory()
         self._log.info(
             1,
             "Caches are synced",

@@ -16,7 +16,8 @@ import logging
 import os
 import sys
 import traceback
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -30,6 +31,7 @@ from stowplan.objects.times import format_micro_time
 from stowplan.printable import printable, printable_json
 
 TEXT, JSON = "text", "json"
+LATEST_MAX = 1000
 
 
 @dataclass(slots=True)
@@ -92,6 +94,17 @@ class Log:
         self._clock = clock
         self._form: Callable[[Line], str] = as_json if format_ == JSON else as_text
         self._stream = stream
+        self._latest: deque[Line] | None = None
+
+    def keep(self) -> Sequence[Line]:
+        """The latest lines from now on, for somebody who looks at them elsewhere."""
+        if self._latest is None:
+            self._latest = deque(maxlen=LATEST_MAX)
+        return self._latest
+
+    def forget(self) -> None:
+        """Nobody looks any more."""
+        self._latest = None
 
     def enabled(self, level: int, module: str = "") -> bool:
         return level <= self.verbosity.of(module)
@@ -118,6 +131,8 @@ class Log:
         self._write(Line(severity, self._clock.now(), caller, message, {}, trace=trace))
 
     def _write(self, line: Line) -> None:
+        if self._latest is not None:
+            self._latest.append(line)
         stream = self._stream or sys.stderr
         # A full disk, or whoever read our lines has gone: what we are here for goes on.
         with suppress(OSError):

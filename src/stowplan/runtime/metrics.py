@@ -21,6 +21,7 @@ from typing import Any
 
 from stowplan.cluster.http_request import HttpRequest
 from stowplan.core.attempts import AttemptObserver, Bound, Failed, GroupEnded
+from stowplan.core.cluster_changes import RESOURCES
 from stowplan.core.decision import Decision
 from stowplan.core.machine import Machine
 from stowplan.core.messages import Added, Deleted, Event, Updated
@@ -29,26 +30,18 @@ from stowplan.framework.histogram import Histogram
 from stowplan.framework.status import Status
 from stowplan.framework.timing import BUFFER_MAX, WAIT_ON_PERMIT
 from stowplan.objects.base import KubeObject
-from stowplan.objects.kinds import (
-    CSI_DRIVER,
-    CSI_NODE,
-    CSI_STORAGE_CAPACITY,
-    DEVICE_CLASS,
-    NODE,
-    PERSISTENT_VOLUME,
-    PERSISTENT_VOLUME_CLAIM,
-    RESOURCE_CLAIM,
-    RESOURCE_SLICE,
-    STORAGE_CLASS,
-    VOLUME_ATTACHMENT,
-)
+from stowplan.objects.node import Node
 from stowplan.objects.pod import Pod
 from stowplan.queue import QueuedPod
 from stowplan.runtime.exposition import Family, Spec, text_of
 from stowplan.runtime.metric_choice import MetricChoice
-from stowplan.runtime.metric_readings import describe_choice, forget_counts, read_machine
+from stowplan.runtime.metric_readings import (
+    describe_choice,
+    forget_counts,
+    read_machine,
+    read_process,
+)
 from stowplan.runtime.metric_table import ATTEMPT_S, POINT_S, SLI_S, SPECS
-from stowplan.runtime.process_metrics import read_process
 
 SAMPLED_SHARE = 0.1
 """Of the cycles, those in which plugins are timed one by one."""
@@ -59,20 +52,11 @@ _MANY_ATTEMPTS = 15
 
 _Key = tuple[str, str, str]
 
-_RESOURCES: dict[type[KubeObject] | bool, str] = {
+_RESOURCES: dict[Any, str] = {
     True: Resource.ASSIGNED_POD,
     False: Resource.UNSCHEDULABLE_POD,
-    NODE.struct: Resource.NODE,
-    PERSISTENT_VOLUME.struct: Resource.PERSISTENT_VOLUME,
-    PERSISTENT_VOLUME_CLAIM.struct: Resource.PERSISTENT_VOLUME_CLAIM,
-    CSI_NODE.struct: Resource.CSI_NODE,
-    CSI_DRIVER.struct: Resource.CSI_DRIVER,
-    CSI_STORAGE_CAPACITY.struct: Resource.CSI_STORAGE_CAPACITY,
-    STORAGE_CLASS.struct: Resource.STORAGE_CLASS,
-    VOLUME_ATTACHMENT.struct: Resource.VOLUME_ATTACHMENT,
-    RESOURCE_CLAIM.struct: Resource.RESOURCE_CLAIM,
-    RESOURCE_SLICE.struct: Resource.RESOURCE_SLICE,
-    DEVICE_CLASS.struct: Resource.DEVICE_CLASS,
+    Node: Resource.NODE,
+    **RESOURCES,
 }
 """What an object is to the queue; of pods, whether they have a node says it.  Changes of other
 kinds wake nobody, and are not counted upstream."""

@@ -2,7 +2,7 @@
 
 The files of --plugin-path are read again with it, so that changed plugins take effect as well.
 
-A valid one takes effect between two cycles (`core.reconfiguring`); an invalid one is refused with
+A valid one takes effect between two cycles (`core.building`); an invalid one is refused with
 its error, and the old one goes on.  What the process is built on (its connection, its lease)
 cannot change while it runs: those parts stay as they were, and the log says so.
 """

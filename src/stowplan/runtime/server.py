@@ -22,6 +22,7 @@ from aiohttp import web
 from stowplan.errors import ApiError, InputError, Timeout, TooManyRequests
 from stowplan.runtime.auth import Gatekeeper
 from stowplan.runtime.endpoints import JSON, TEXT, Endpoints, Question, Reply
+from stowplan.runtime.page_port import PagePort
 from stowplan.runtime.serving_tls import REFRESH_S, ServingTls
 from stowplan.runtime.surface import ServingOptions, Surface
 
@@ -56,6 +57,7 @@ class SecureServer:
         self._on_scheduler = surface.on_scheduler
         self._gatekeeper = Gatekeeper(surface.reviews, surface.clock, surface.log, options.auth)
         self._endpoints = Endpoints(surface)
+        self._page = None if surface.page is None else PagePort(surface.page, self._gatekeeper)
         self._requests = 0
         self._runner: web.ServerRunner | None = None
         self._refreshing: asyncio.Task[None] | None = None
@@ -94,6 +96,8 @@ class SecureServer:
             self._refreshing.cancel()
             with suppress(asyncio.CancelledError):
                 await self._refreshing
+        if self._page is not None:
+            await self._page.close()
         if self._runner is not None:
             await self._runner.cleanup()
 
@@ -107,8 +111,14 @@ class SecureServer:
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         started_s = perf_counter()
         self._requests += 1
+        entered = None
         try:
-            reply = await self._reply(request)
+            if self._page is not None and self._page.is_at(request.path):
+                self._check_room(request.path)
+                entered = await self._page.admit(request)
+                reply = Reply(200, "")
+            else:
+                reply = await self._reply(request)
         except ApiError as error:
             reply = refusal(error)
         except Exception as error:
@@ -116,6 +126,9 @@ class SecureServer:
             reply = Reply(500, "This request caused the scheduler to fail; see its log\n")
         finally:
             self._requests -= 1
+        if self._page is not None and entered is not None:
+            # It has limits of its own, and some of its answers last as long as somebody looks.
+            return await self._page.answer(request, entered)
         response = await self._send(request, reply)
         if self._log.enabled(ACCESS_LOG_LEVEL, "server"):
             self._log.info(
@@ -129,11 +142,14 @@ class SecureServer:
             )
         return response
 
-    async def _reply(self, request: web.BaseRequest) -> Reply:
-        path = request.path
+    def _check_room(self, path: str) -> None:
         # Health is answered in any case: a probe that fails under load would restart us.
         if self._requests > REQUESTS_MAX and not self._gatekeeper.is_open(path):
             raise TooManyRequests("too many requests, please try again later")
+
+    async def _reply(self, request: web.BaseRequest) -> Reply:
+        path = request.path
+        self._check_room(path)
         transport = request.transport
         certificate = transport.get_extra_info("peercert") if transport is not None else None
         await self._gatekeeper.admit(request.method, path, request.headers, certificate)

@@ -9,7 +9,6 @@ files there is a self-signed one, in memory or, with --cert-dir, kept there.
 
 from __future__ import annotations
 
-import os
 import re
 import ssl
 from dataclasses import dataclass, field
@@ -19,7 +18,7 @@ from stowplan.clock import Clock
 from stowplan.cluster.tls import load_pair
 from stowplan.config import did_you_mean
 from stowplan.errors import InputError
-from stowplan.runtime.certs import self_signed
+from stowplan.runtime.certs import self_signed, write_whole
 from stowplan.runtime.log import Log
 from stowplan.runtime.surface import ServingOptions
 
@@ -185,8 +184,8 @@ def _kept_pair(directory: Path, names: list[str], now_s: float) -> tuple[Path, P
     try:
         directory.mkdir(parents=True, exist_ok=True)
         # The certificate last: who sees it can use it.
-        _write(key, pair.key, mode=0o600)
-        _write(cert, pair.cert, mode=0o644)
+        write_whole(key, pair.key)
+        write_whole(cert, pair.cert, mode=0o644)
     except OSError as error:
         raise InputError(
             f"cannot write a certificate: {error.strerror}",
@@ -194,18 +193,6 @@ def _kept_pair(directory: Path, names: list[str], now_s: float) -> tuple[Path, P
             hint="without --cert-dir the certificate stays in memory",
         ) from None
     return cert, key
-
-
-def _write(path: Path, content: bytes, *, mode: int) -> None:
-    """All of it or nothing, whenever somebody looks."""
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-        unfinished.replace(path)
-    finally:
-        unfinished.unlink(missing_ok=True)
 
 
 def _believe(context: ssl.SSLContext, authorities: Path) -> None:

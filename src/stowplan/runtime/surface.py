@@ -22,6 +22,7 @@ from stowplan.runtime.auth import AuthSettings, Reviews
 from stowplan.runtime.health import Health
 from stowplan.runtime.log import Log
 from stowplan.runtime.metrics import Metrics
+from stowplan.runtime.page_port import Page
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +70,8 @@ class Surface:
     """Whether this replica schedules; /metrics/resources is empty while it does not."""
     reviews: Reviews | None = None
     """Who asks and whether they may; None: nobody can be asked, only open paths are served."""
+    page: Page | None = None
+    """What is at /ui/."""
     gates: FeatureGates = DEFAULT_GATES
     """For kubernetes_feature_enabled."""
     flags: Mapping[str, str] = field(default_factory=dict)

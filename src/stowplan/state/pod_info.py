@@ -9,6 +9,7 @@ with it.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from functools import wraps
 from typing import Any, Generic, TypeVar
@@ -288,6 +289,7 @@ class PodKind:
         found = known.get(labels, _nobody)()
         if found is None:
             found = kind_of(pod)
+            _relabelled_lately.append(self)
             for name in _FROM_SPEC:
                 if name in self.__dict__:
                     found.__dict__.setdefault(name, self.__dict__[name])
@@ -351,6 +353,9 @@ _FROM_SPEC = ("_terms", "required_node_affinity")
 """What takes long to parse, and is the same whatever the labels."""
 
 _RELABELLED_MAX = 64
+_relabelled_lately: deque[PodKind] = deque(maxlen=128)
+"""Kinds of pending pods whose pods got other labels with their node.  Nobody holds such a kind when
+its last pending pod is bound, yet the next replica is of it: what is kept for it stays a while."""
 
 
 def _nobody() -> None:

@@ -11,15 +11,16 @@ happens here, and nothing but forks is ever changed.
 from stowplan.web.guard import Guard
 from stowplan.web.page import Page
 from stowplan.web.replay import Replay
-from stowplan.web.sources import ClusterSource, Copied, Running, Source, Still
+from stowplan.web.sources import Beside, ClusterSource, Running, Source, Still, Watching
 
 __all__ = [
+    "Beside",
     "ClusterSource",
-    "Copied",
     "Guard",
     "Page",
     "Replay",
     "Running",
     "Source",
     "Still",
+    "Watching",
 ]

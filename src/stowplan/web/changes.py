@@ -17,8 +17,8 @@ import numpy as np
 from stowplan.errors import StowplanError
 from stowplan.web.nodes import amounts_used, flag_of, nodes_by_name
 from stowplan.web.queues import summary
-from stowplan.web.series import Series
-from stowplan.web.sources import ClusterSource
+from stowplan.web.series import Series, waiting_in
+from stowplan.web.sources import Beside, ClusterSource
 from stowplan.web.stream import BEAT_TICKS, TICK_S, Stream
 from stowplan.world.cluster import Cluster
 
@@ -42,7 +42,7 @@ class Changes(Stream):
             tick += 1
             try:
                 if tick == 1 or (self._source.live and tick % SAMPLE_EVERY == 0):
-                    await self._source.read(self._sample)
+                    await self._sample()
                 version = self._source.version
                 if self._watchers and version != seen:
                     thorough = tick % SAMPLE_EVERY == 0
@@ -56,8 +56,14 @@ class Changes(Stream):
                 self._send("problem", {"problem": str(error)})
             await asyncio.sleep(TICK_S)
 
-    def _sample(self, cluster: Cluster) -> None:
-        self.series.take(cluster, self._now())
+    async def _sample(self) -> None:
+        source, now_s = self._source, self._now()
+        if isinstance(source, Beside):
+            ours = await source.ask(waiting_in)
+            placed = source.placed
+            await source.read(lambda cluster: self.series.take(cluster, now_s, ours, placed))
+        else:
+            await source.read(lambda cluster: self.series.take(cluster, now_s))
 
     def _compare(self, cluster: Cluster, *, thorough: bool) -> tuple[str, dict[str, Any]]:
         """What changed on the map since the last look; `nodes` for rows, `reload` for more."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,9 +15,17 @@ from stowplan.objects.resources import pod_requests
 from stowplan.web.asking import Ask, page_of
 from stowplan.world.cluster import Cluster
 from stowplan.world.decision import Decision
+from stowplan.world.table import Table
 
 NAMES_MAX = 100
 """Of the nodes of a cause; the rest is counted."""
+
+
+FORMS: dict[str, Callable[[Decision], Table]] = {
+    "weighted": lambda decision: decision.scores,
+    "normalised": lambda decision: decision.normalised_scores,
+    "raw": lambda decision: decision.raw_scores,
+}
 
 
 def key_of(ask: Ask) -> str:
@@ -75,28 +84,30 @@ def _attempt(decision: Decision, position: int) -> dict[str, Any]:
 
 
 def attempt_table(cluster: Cluster, ask: Ask) -> dict[str, Any]:
-    """Nodes by plugins of one attempt: who turned which node down, and what each scored.
-
-    `weights` are what the scores were multiplied with: score / weight is the normalised one.
-    """
+    """Nodes by plugins of one attempt: who turned which node down, and what each scored:
+    `scores` as `form` says (weighted, normalised, raw), `total` weighted."""
     key = key_of(ask)
     history = _history(cluster, key)
     position = int(ask.parts[2]) if ask.parts[2].isdecimal() else -1
     if not 0 <= position < len(history):
         raise InputError(f"{key!r} has no attempt {ask.parts[2]!r} that is still known")
     decision = history[position]
-    scores, rejected = decision.scores, decision.rejected
+    rejected = decision.rejected
+    form = ask.text("form", "weighted")
+    if form not in FORMS:
+        raise InputError(f"there is no form {form!r} of scores", hint=", ".join(FORMS))
+    scores = FORMS[form](decision)
     plugins = [name for name in scores.columns if name != "total"]
     query = ask.text("q").strip().lower()
-    rows = [*_scored(decision, plugins), *_rejected(decision)]
+    rows = [*_scored(decision, scores, plugins), *_rejected(decision)]
     if query:
         rows = [row for row in rows if _found(row, query)]
     _sort(rows, ask, plugins)
-    weights = cluster.weights().get(cluster.pod(key).spec.scheduler_name, {})
     return {
         **page_of(rows, ask),
         "plugins": plugins,
-        "weights": {name: weights.get(name, 1) for name in plugins},
+        "form": form,
+        "weights": decision.weights,
         "passed": len(decision.feasible),
         "rejected": len(rejected),
         "chosen": decision.node,
@@ -104,12 +115,11 @@ def attempt_table(cluster: Cluster, ask: Ask) -> dict[str, Any]:
     }
 
 
-def _scored(decision: Decision, plugins: list[str]) -> list[dict[str, Any]]:
-    scores = decision.scores
+def _scored(decision: Decision, scores: Table, plugins: list[str]) -> list[dict[str, Any]]:
     if not len(scores):
         return [_row(name, chosen=name == decision.node) for name in decision.feasible]
     columns = [scores[name].tolist() for name in plugins]
-    totals = scores["total"].tolist()
+    totals = decision.scores["total"].tolist()
     return [
         _row(
             name,

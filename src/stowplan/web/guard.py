@@ -8,11 +8,11 @@ well: a key, handed over in the address once, becomes a cookie that scripts cann
 from __future__ import annotations
 
 import hmac
-import ipaddress
 import secrets
 from collections.abc import Callable, Mapping
 
 from stowplan.errors import Forbidden, Unauthorized
+from stowplan.objects.names import is_loopback
 
 COOKIE = "stowplan-ui"
 KEY = "key"
@@ -34,10 +34,16 @@ HEADERS = {
 
 class Guard:
     def __init__(
-        self, *, needs_key: bool = False, admit: Callable[[Mapping[str, str]], object] | None = None
+        self,
+        *,
+        needs_key: bool = False,
+        admit: Callable[[Mapping[str, str]], object] | None = None,
+        behind: bool = False,
     ) -> None:
         """`admit` raises for headers without a valid token of the API server; with it, or where a
-        key is needed, whoever shows neither is refused."""
+        key is needed, whoever shows neither is refused.  `behind`: somebody else has let in
+        whoever comes here, on an address that is not this machine's alone."""
+        self._behind = behind
         self._admit = admit
         self._key = secrets.token_urlsafe(24) if needs_key or admit is not None else ""
         self._session = secrets.token_urlsafe(32)
@@ -53,7 +59,7 @@ class Guard:
 
     def check(self, headers: Mapping[str, str], cookies: Mapping[str, str], *, api: bool) -> None:
         """Raises 401 or 403 for who may not see this."""
-        check_origin(headers, api=api, local=not self._key)
+        check_origin(headers, api=api, local=not (self._key or self._behind))
         if not self._key or _same(cookies.get(COOKIE, ""), self._session):
             return
         if self._admit is None or "Authorization" not in headers:
@@ -73,19 +79,3 @@ def check_origin(headers: Mapping[str, str], *, api: bool, local: bool) -> None:
 
 def _same(one: str, other: str) -> bool:
     return hmac.compare_digest(one.encode(errors="replace"), other.encode())
-
-
-def is_loopback(authority: str) -> bool:
-    """
-    >>> [is_loopback(it) for it in ("localhost:1", "[::1]:1", "127.0.0.1", "evil.example", "")]
-    [True, True, True, False, False]
-    """
-    host, colon, port = authority.rpartition(":")
-    if not colon or not port.isdigit():
-        host = authority
-    if host.lower() == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False

@@ -8,7 +8,6 @@ What goes wrong is one line of JSON, never a traceback.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable
 from typing import Any
 
@@ -22,6 +21,7 @@ from stowplan.errors import (
     StowplanError,
     TooManyRequests,
 )
+from stowplan.printable import logger
 from stowplan.web.asking import Ask
 from stowplan.web.assets import assets
 from stowplan.web.changes import Changes
@@ -32,7 +32,7 @@ from stowplan.web.routes import Routes
 from stowplan.web.sources import ClusterSource
 from stowplan.web.stream import Stream
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 PREFIX = "/ui/"
 API = "/ui/api/"

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from stowplan.errors import InputError
 from stowplan.objects.pod import ENDED_PHASES
 from stowplan.web.asking import Ask, page_of
+from stowplan.web.sources import Line
 from stowplan.world.cluster import Cluster
+from stowplan.world.decision import Decision
 from stowplan.world.lanes import LANES, Waiting
 from stowplan.world.listing import regarding
 
 LANE_ROWS = 50
 """Shown of each lane at first."""
 REMARKS_MAX = 20
+TEXT_MAX = 2000
 
 
 def summary(cluster: Cluster) -> dict[str, Any]:
@@ -99,6 +103,46 @@ def pod_table(cluster: Cluster, ask: Ask) -> dict[str, Any]:
         and (state != "pending" or pod.status.phase not in ENDED_PHASES)
     ]
     return page_of(rows, ask)
+
+
+def log_view(cluster: Cluster, lines: Sequence[Line], ask: Ask) -> dict[str, Any]:
+    """What the scheduler decided and what it wrote to its log, the newest first."""
+    query = ask.text("q").strip().lower()
+    rows = [*map(_decided, cluster.latest_decisions()), *map(_written, list(lines))]
+    rows.sort(key=lambda row: -row["time"])
+    if query:
+        rows = [row for row in rows if query in f"{row['text']} {row['pod']} {row['node']}".lower()]
+    return page_of(rows, ask)
+
+
+def _decided(decision: Decision) -> dict[str, Any]:
+    if decision.node:
+        score = "" if decision.score is None else f", {decision.score} points"
+        text = f"goes to {decision.node}{score}; attempt {decision.attempt}"
+    elif decision.victims:
+        text = f"evicts {', '.join(decision.victims)}; attempt {decision.attempt}"
+    else:
+        text = decision.full_message
+    return {
+        "time": decision.time,
+        "severity": "I" if decision.node else "W",
+        "text": text,
+        "pod": decision.pod,
+        "node": decision.node or decision.nominated_node,
+    }
+
+
+def _written(line: Line) -> dict[str, Any]:
+    fields = dict(line.fields)
+    pod, node = str(fields.pop("pod", "")), str(fields.pop("node", ""))
+    rest = "".join(f" {name}={value}" for name, value in fields.items())
+    return {
+        "time": line.at_s,
+        "severity": line.severity,
+        "text": f"{line.message}{rest}"[:TEXT_MAX],
+        "pod": pod,
+        "node": node,
+    }
 
 
 def events_view(cluster: Cluster, ask: Ask) -> dict[str, Any]:

@@ -29,19 +29,34 @@ class Sample:
     """Percentiles of the attempts of this second."""
 
 
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    lanes: dict[str, int]
+    causes: dict[str, int]
+
+
+def waiting_in(cluster: Cluster) -> Waiting:
+    return Waiting(cluster.lane_counts(), reasons_of_pending(cluster, CAUSES_MAX))
+
+
 class Series:
     def __init__(self) -> None:
         self._samples: deque[Sample] = deque(maxlen=SAMPLES_MAX)
 
-    def take(self, cluster: Cluster, time_s: float) -> None:
+    def take(
+        self, cluster: Cluster, time_s: float, ours: Waiting | None = None, placed: int = 0
+    ) -> None:
+        """`ours`: who waits and why, and `placed`: how many have a node, beside another scheduler,
+        which the cluster itself does not know of."""
         pace = cluster.pace()
+        waiting = ours or waiting_in(cluster)
         self._samples.append(
             Sample(
                 time_s,
-                pace.decisions,
-                pace.placed,
-                cluster.lane_counts(),
-                reasons_of_pending(cluster, CAUSES_MAX),
+                pace.decisions or placed,
+                pace.placed or placed,
+                waiting.lanes,
+                waiting.causes,
                 fill(cluster),
                 {f"p{n}": seconds * 1000 for n, seconds in pace.latency_s.items()},
             )

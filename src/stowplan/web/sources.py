@@ -1,27 +1,47 @@
-"""Where the page's cluster comes from: a dump that stands still, a copy that is renewed, a run.
+"""Where the page's cluster comes from: a dump that stands still, a run, a live one that is watched.
 
-A cluster is nobody's but its thread's.  `Still` and `Copied` give theirs to one worker thread,
-which all questions go through; forks are asked there too.
+A cluster is nobody's but its thread's.  `Still` gives its own to one worker thread, which all
+questions go through; `Running` and `Watching` ask theirs where it runs, and forks on the worker's.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
-from stowplan.errors import StowplanError
+from stowplan.answers.shadow import Shadow
+from stowplan.answers.tally import Decided
 from stowplan.world.cluster import Cluster
+from stowplan.world.watching import Watched
 
 Answer = TypeVar("Answer")
 
-EVERY_S = 10.0
-"""How often a copy of a live cluster is renewed."""
-
+OPINION_EVERY_S = 0.2
+COPY_REST = 5.0
+"""A copy of a live cluster is used for so many times what it took to make it."""
 
 VIEWS: tuple[str, ...] = ("map", "queue", "pods", "what-if", "time", "events")
 """What can be seen of a cluster."""
+
+
+class Line(Protocol):
+    """Of a log."""
+
+    @property
+    def severity(self) -> str:
+        """I, W, E or F."""
+
+    @property
+    def at_s(self) -> float: ...
+
+    @property
+    def message(self) -> str: ...
+
+    @property
+    def fields(self) -> Mapping[str, Any]: ...
 
 
 class Source(Protocol):
@@ -30,13 +50,15 @@ class Source(Protocol):
     name: str
     """For people: the files, the context, the address."""
     kind: str
-    """`dump`, `copy`, `embedded` or `simulation`."""
+    """`dump`, `embedded`, `live`, `beside` or `simulation`."""
     views: tuple[str, ...]
     """Which views there are of it."""
     live: bool
     """Whether it changes by itself."""
     note: str
     """What a reader should know before trusting what is shown."""
+    lines: Sequence[Line]
+    """The latest of the scheduler's log, the newest last."""
     problem: str
     """Why it could not be renewed, if it could not."""
 
@@ -81,6 +103,7 @@ class Still:
     kind = "dump"
     views = VIEWS
     live = False
+    lines: Sequence[Line] = ()
     problem = ""
 
     def __init__(self, cluster: Cluster, name: str, note: str = "") -> None:
@@ -143,52 +166,149 @@ class Running(Still):
         """It runs already."""
 
 
-class Copied(Still):
-    """A copy of a live cluster, made anew at intervals; the cluster itself is only ever listed.
+class Watching(Still):
+    """A live cluster, through the scheduler that follows it, which runs on another thread.
 
-    What its own scheduler did is shown as it is; what waits there is decided here, on the copy:
-    a second opinion.
+    Short questions are asked there.  Long ones are asked of a copy that was run to its rest, on the
+    worker's thread; it is made anew when something has changed, as far as that takes a small part
+    of the time.
     """
 
-    kind = "copy"
+    kind = "live"
     live = True
 
     def __init__(
-        self, copy: Callable[[], Cluster], name: str, note: str = "", every_s: float = EVERY_S
+        self,
+        attach: Callable[[], Cluster],
+        on_scheduler: Callable[[Callable[[], Any]], Awaitable[Any]],
+        *,
+        name: str,
+        note: str,
+        version: Callable[[], int],
     ) -> None:
-        super().__init__(copy(), name, note)
-        self.problem = ""
-        self._copy = copy
-        self._every_s = every_s
-        self._version = 0
-        self._renewing: asyncio.Task[None] | None = None
+        self.name, self.note = name, note
+        self._attach = attach
+        self._on_scheduler = on_scheduler
+        self._read_version = version
+        self._worker = Worker()
+        self._copy: Cluster | None = None
+        self._copy_version = -1
+        self._copied_s = self._copying_s = 0.0
 
     @property
     def version(self) -> int:
-        return self._version
+        return self._read_version()
 
     async def start(self) -> None:
-        await super().start()
-        self._renewing = asyncio.get_running_loop().create_task(self._renew())
-
-    async def _renew(self) -> None:
-        while True:
-            await asyncio.sleep(self._every_s)
-            try:
-                await self._worker.do(self._replace)
-                self.problem = ""
-            except StowplanError as error:
-                # What was read last stays; the page says how old it is.
-                self.problem = str(error)
-            self._version += 1
-
-    def _replace(self) -> None:
-        fresh = self._copy()
-        fresh.run()
-        old, self._cluster = self._cluster, fresh
-        old.close()
+        self._cluster = await self._on_scheduler(self._attach)
 
     async def close(self) -> None:
-        if self._renewing is not None:
-            self._renewing.cancel()
-        await super().close()
+        self._worker.close()
+        await self._on_scheduler(self._cluster.close)
+
+    async def read(self, question: Callable[[Cluster], Answer]) -> Answer:
+        answer: Answer = await self._on_scheduler(lambda: question(self._cluster))
+        return answer
+
+    async def ask(self, question: Callable[[Cluster], Answer]) -> Answer:
+        make, version = None, self.version
+        if self._is_stale(version):
+            make = await self._on_scheduler(self._cluster.forking)
+        return await self._worker.do(lambda: self._answer(question, make, version))
+
+    def _is_stale(self, version: int) -> bool:
+        if self._copy is None:
+            return True
+        rests_s = time.monotonic() - self._copied_s
+        return version != self._copy_version and rests_s > COPY_REST * self._copying_s
+
+    def _answer(
+        self,
+        question: Callable[[Cluster], Answer],
+        make: Callable[[], Cluster] | None,
+        version: int,
+    ) -> Answer:
+        if make is not None and (self._copy is None or version != self._copy_version):
+            begun_s = time.monotonic()
+            fresh = make()
+            fresh.run()
+            old, self._copy, self._copy_version = self._copy, fresh, version
+            if old is not None:
+                old.close()
+            self._copied_s = time.monotonic()
+            self._copying_s = self._copied_s - begun_s
+        assert self._copy is not None, "the first one is always made"
+        return question(self._copy)
+
+
+class Beside(Watching):
+    """A live cluster that another scheduler decides on: it is shown as it is.  What ours says of
+    it is a second opinion: of pods that wait, by a copy that ours has run; of pods that were
+    placed, at the moment that happened (`opinions`)."""
+
+    kind = "beside"
+
+    def __init__(
+        self,
+        follow: Follows,
+        shadow: Shadow,
+        opinions: Sequence[Decided],
+        *,
+        name: str,
+        note: str,
+    ) -> None:
+        super().__init__(
+            _nobody, _here, name=name, note=note, version=lambda: follow.watched.version
+        )
+        self._follow = follow
+        self._shadow = shadow
+        self._opinions = opinions
+        self._ticking: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        self._cluster = await self._follow.start()
+        self._shadow.synced()
+        self._ticking = asyncio.get_running_loop().create_task(self._tick())
+
+    async def _tick(self) -> None:
+        while True:
+            await asyncio.sleep(OPINION_EVERY_S)
+            self._shadow.tick(self._cluster.now)
+
+    async def close(self) -> None:
+        if self._ticking is not None:
+            self._ticking.cancel()
+            await super().close()
+        await self._follow.close()
+
+    @property
+    def placed(self) -> int:
+        """Pods that the other scheduler has given a node so far."""
+        return self._shadow.tally.outcomes.total() + self._shadow.tally.others
+
+    def opinions(self) -> dict[str, Any]:
+        """How often the two agree, and the latest decisions, the newest last."""
+        tally = self._shadow.tally
+        return {
+            "counts": {str(outcome): count for outcome, count in tally.outcomes.items()},
+            "causes": {str(cause): count for cause, count in tally.causes.items()},
+            "rows": [decided.to_dict() for decided in self._opinions],
+        }
+
+
+class Follows(Protocol):
+    """`stowplan.world.beside.Beside`."""
+
+    watched: Watched
+
+    async def start(self) -> Cluster: ...
+
+    async def close(self) -> None: ...
+
+
+def _nobody() -> Cluster:
+    raise AssertionError("whoever follows has the cluster")
+
+
+async def _here(action: Callable[[], Any]) -> Any:
+    return action()

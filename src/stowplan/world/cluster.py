@@ -7,11 +7,10 @@ the clock are others.  What it consists of is in `engine`.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from html import escape
 from importlib import import_module
-from types import TracebackType
 from typing import Any, Self, Unpack, cast
 
 from stowplan.apiserver.store import view
@@ -29,28 +28,37 @@ from stowplan.objects.node import Node
 from stowplan.objects.pod import Pod
 from stowplan.objects.pod_groups import PodGroup
 from stowplan.world import listing, nodes
-from stowplan.world.applying import apply_all, kind_named
+from stowplan.world.applying import Sources, apply_all, kind_named, put_all, sources_of
 from stowplan.world.decision import Decision
 from stowplan.world.diff import Diff, compare
 from stowplan.world.draining import evict_all, moved_by_drain
 from stowplan.world.dump import engine_of, filled
 from stowplan.world.engine import Engine
+from stowplan.world.forking import forking
 from stowplan.world.garbage import garbage_stays
 from stowplan.world.groups import group_cells, outcome_of_gated
-from stowplan.world.lanes import Waiting, lane_counts, lanes_of, wakes_of
+from stowplan.world.implied_gates import implied_gates
+from stowplan.world.lanes import (
+    Place,
+    Waiting,
+    amounts,
+    lane_counts,
+    lanes_of,
+    place_of,
+    queue_of,
+    wakes_of,
+)
 from stowplan.world.listing import Listing
 from stowplan.world.live import read_cluster
 from stowplan.world.nodes import Taint
 from stowplan.world.objections import Objections
 from stowplan.world.pace import Pace
-from stowplan.world.places import Place, amounts, place_of
 from stowplan.world.reading import Objects, read_objects
 from stowplan.world.remarks import Remark, remarks_on
-from stowplan.world.replacing import Sources, put_all, sources_of
 from stowplan.world.screening import Screen
-from stowplan.world.setup import Config, Options, Setup, make_setup
+from stowplan.world.setup import Config, Options, Setup, make_setup, reweighed, weights_of
 from stowplan.world.table import Table
-from stowplan.world.weights import reweighed, weights_of
+from stowplan.world.watching import Watched
 
 _ENDED = frozenset({"Succeeded", "Failed"})
 DEFAULT_PROFILE = "default-scheduler"
@@ -64,7 +72,8 @@ class Cluster:
     classes of your own: one that the configuration does not name is enabled at all its points.
     `tie_break="name"` takes the first by name of equally good nodes instead of one by chance.
     Without `detail` decisions have no scores and rejections per node, which saves time and memory
-    where thousands of nodes are looked at thousands of times.
+    where thousands of nodes are looked at thousands of times.  `timed` measures where the
+    scheduler's time goes: `times()`.
 
     A plugin that raises fails the attempt, and the pod is tried again; a `strict` cluster raises
     `stowplan.errors.PluginError` from `run` instead, with the plugin's file and line.
@@ -103,12 +112,7 @@ class Cluster:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *problem: object) -> None:
         self.close()
 
     @classmethod
@@ -118,9 +122,13 @@ class Cluster:
         `objects` is a path, a dict, a `List`, or a list of these.  Pods with a node run there, the
         others wait; workloads are expanded to the pods they lack.  Nothing is decided before
         `run()`.  A dump may show only a part of a cluster: what it shows stays as it is until
-        something about it changes, and no pod ends by itself.
+        something about it changes, and no pod ends by itself.  With groups among them, and nothing
+        said of `feature_gates`, those are on that the groups need.
         """
-        return cls.of_manifests(make_setup(config, options), read_objects(objects))
+        manifests = read_objects(objects)
+        if "feature_gates" not in options:
+            options["feature_gates"] = implied_gates(manifests)
+        return cls.of_manifests(make_setup(config, options), manifests)
 
     @classmethod
     def from_kubeconfig(
@@ -162,6 +170,14 @@ class Cluster:
         scheduling = running.parts.scheduling or Scheduling()
         setup = make_setup(scheduling.config, options, registry=scheduling.registry)
         return cls.of_engine(Engine.attached(running, setup))
+
+    @classmethod
+    def watching(cls, watched: Watched, missing: tuple[str, ...] = ()) -> Self:
+        """As `attached`, to a live cluster, through the scheduler that follows it.  Nothing can be
+        written; in a fork every pending pod is decided on anew."""
+        machine = watched.scheduler.machine
+        setup = make_setup(machine.config, {}, registry=machine.registry)
+        return cls.of_engine(Engine.watching(watched, setup), missing)
 
     # -- building ---------------------------------------------------------------------------
 
@@ -389,7 +405,7 @@ class Cluster:
 
     def screen(self) -> Screen:
         """For asking about many pods that are not there: whether they would fit, as things are."""
-        return Screen(self._engine.fork(), self._sources)
+        return Screen(forking(self._engine)(), self._sources)
 
     def place(self, key: str) -> Place:
         """Where a pod stands: in which part of the queue, since when, how often it was tried."""
@@ -401,23 +417,7 @@ class Cluster:
         Its table says where each waits (active, backoff, unschedulable, gated) and how often it
         was tried.
         """
-        machine = self._engine.driver.machine
-        waiting = {queued.info.key: queued for queued in machine.queue.waiting()}
-        arrived = [waiting[key] for key in machine.pods if key in waiting]
-        pods = [
-            queued.info.pod
-            for queued in machine.queue.in_order(arrived)
-            if queued.info.pod.metadata.deletion_timestamp is None
-        ]
-        places = dict(machine.queue.places())
-        return Listing(
-            pods,
-            {
-                "place": lambda pod: places.get(pod.uid, ""),
-                "attempts": lambda pod: waiting[pod.key].attempts,
-                **listing.POD_CELLS,
-            },
-        )
+        return queue_of(self._engine.driver.machine)
 
     def lanes(self) -> dict[str, list[Waiting]]:
         """The queue by where pods wait (active, backoff, unschedulable, gated, in flight, permit),
@@ -439,6 +439,12 @@ class Cluster:
     def pace(self) -> Pace:
         """How fast decisions are made: counts so far, latencies since the last look."""
         return self._engine.history.pace.read()
+
+    def times(self) -> dict[str, Any]:
+        """Where the scheduler's time went in the last minutes: `phases`, and `plugins` in one
+        cycle of ten; empty where nobody measures it."""
+        found = self._engine.times
+        return {} if found is None else found.report().to_dict()
 
     @property
     def profiles(self) -> list[str]:
@@ -473,6 +479,11 @@ class Cluster:
         """The last decision on every pod that was tried, those decided last at the end."""
         return [self.decision(key) for key in self._engine.history.pods()]
 
+    def latest_decisions(self) -> list[Decision]:
+        """The last thousand, in the order they were made."""
+        history = self._engine.history
+        return [Decision.of(entry, history) for entry in history.latest]
+
     def plugin_traces(self) -> list[str]:
         """Tracebacks of what plugins raised, each once; some of the first."""
         return list(self._engine.history.traces)
@@ -485,7 +496,12 @@ class Cluster:
         Neither notices the other.  Pods that wait at Permit, or for what PreBind does, begin their
         attempt anew in the fork, as they would after a restart of the scheduler.
         """
-        return self.of_engine(self._engine.fork(), self.missing, self._sources)
+        return self.forking()()
+
+    def forking(self) -> Callable[[], Self]:
+        """What makes a fork of this moment, on another thread if need be (`world.forking`)."""
+        make, missing, sources = forking(self._engine), self.missing, self._sources
+        return lambda: self.of_engine(make(), missing, sources)
 
     def what_if(self, **changes: Any) -> Any:
         """What would become of everybody after these changes: `stowplan.answers.what_if`."""
@@ -525,7 +541,7 @@ class Cluster:
     # -- details ----------------------------------------------------------------------------
 
     def _select(self, kind: Kind, namespace: str = "") -> list[KubeObject]:
-        items, _ = self._engine.store.select(kind, ListOptions(namespace=namespace))
+        items, _ = self._engine.reads.select(kind, ListOptions(namespace=namespace))
         return [thing for thing, _ in items]
 
     def _find(self, kind: Kind, key: str) -> KubeObject:
@@ -533,7 +549,7 @@ class Cluster:
         if kind.namespaced and not namespace:
             namespace = "default"
         try:
-            return self._engine.store.read(kind, namespace, name)[0]
+            return self._engine.reads.read(kind, namespace, name)[0]
         except ApiError:
             known = [thing.key for thing in self._select(kind)]
         wanted = f"{namespace}/{name}" if kind.namespaced else name
@@ -543,7 +559,7 @@ class Cluster:
 
     def _data(self, kind: Kind, key: str) -> dict[str, Any]:
         thing = self._find(kind, key)
-        return view(kind, *self._engine.store.read(kind, thing.namespace, thing.name))
+        return view(kind, *self._engine.reads.read(kind, thing.namespace, thing.name))
 
     def __repr__(self) -> str:
         if self._parts is None:

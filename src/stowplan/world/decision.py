@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -157,6 +158,36 @@ class Decision:
         if told is None or not told.scores:
             return Table("node", [], {})
         return Table("node", told.feasible, {**told.scores, "total": told.totals()})
+
+    @property
+    def normalised_scores(self) -> Table:
+        """The same before weighting: from 0 to 100."""
+        return self._scores(lambda name, column: column // self._weight(name))
+
+    @property
+    def raw_scores(self) -> Table:
+        """The same as plugins gave them, before normalising: numbers of their own."""
+        raw = {} if self._explanation is None else self._explanation.raw
+        return self._scores(
+            lambda name, column: raw[name] if name in raw else column // self._weight(name)
+        )
+
+    def _weight(self, plugin: str) -> int:
+        """Scores of extenders are weighted by themselves."""
+        return 1 if self._explanation is None else self._explanation.weights.get(plugin, 1)
+
+    def _scores(self, form: Callable[[str, Any], Any]) -> Table:
+        told = self._explanation
+        if told is None or not told.scores:
+            return Table("node", [], {})
+        columns = {name: form(name, column) for name, column in told.scores.items()}
+        return Table("node", told.feasible, columns)
+
+    @property
+    def weights(self) -> dict[str, int]:
+        """Plugin -> what its normalised scores were multiplied with."""
+        told = self._explanation
+        return {} if told is None else {name: self._weight(name) for name in told.scores}
 
     @property
     def rejected(self) -> Table:

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import time
 from random import Random
+from time import perf_counter
 
 from stowplan.apiserver.store import Store
 from stowplan.clock import RealClock, Timers, VirtualClock
 from stowplan.core.attempts import AttemptLog
+from stowplan.core.bottlenecks import Bottlenecks
 from stowplan.core.explanation import Explainer, score_alone
 from stowplan.embedded import EmbeddedCluster, Parts, Scheduling
 from stowplan.errors import InputError, StowplanError
@@ -22,6 +24,7 @@ from stowplan.runtime.explanations import Explanations
 from stowplan.world.garbage import garbage_stays
 from stowplan.world.history import History
 from stowplan.world.setup import Setup
+from stowplan.world.watching import Watched
 
 ACTIONS_MAX = 20_000_000
 """Turns of one run without an end; a day of a busy cluster takes a tenth of that."""
@@ -32,14 +35,33 @@ PAUSE_MAX_S = 0.05
 
 class Engine:
     def __init__(
-        self, setup: Setup, cluster: EmbeddedCluster, history: History, timers: Timers | None
+        self,
+        setup: Setup,
+        cluster: EmbeddedCluster | Watched,
+        history: History,
+        timers: Timers | None,
     ) -> None:
         """`timers`: those of the cluster; None: somebody else runs it."""
         self.setup = setup
-        self.cluster = cluster
+        self._looked_at = cluster
         self.history = history
         self._own_timers = timers
-        self.store, self.clock = cluster.store, cluster.clock
+        self.clock = cluster.clock
+        self.reads: Store | Watched = cluster if isinstance(cluster, Watched) else cluster.store
+        """Has the objects, to `read` and `select`."""
+
+    @property
+    def cluster(self) -> EmbeddedCluster:
+        """One in this process."""
+        if isinstance(self._looked_at, Watched):
+            raise InputError(
+                "this cluster is only watched", hint="`fork()` gives one that you can change"
+            )
+        return self._looked_at
+
+    @property
+    def store(self) -> Store:
+        return self.cluster.store
 
     @classmethod
     def new(cls, setup: Setup, *, start_s: float = 0.0, is_copy: bool = False) -> Engine:
@@ -59,7 +81,7 @@ class Engine:
         cluster = EmbeddedCluster(
             store,
             Parts(
-                _scheduling(setup, history),
+                _scheduling(setup, history, Bottlenecks(perf_counter) if setup.timed else None),
                 controllers=not setup.lean,
                 kubelet=not setup.lean,
                 detailed=False,
@@ -83,6 +105,27 @@ class Engine:
         cluster.observe(history, Explanations().note)
         return cls(setup, cluster, history, timers=None)
 
+    @classmethod
+    def watching(cls, watched: Watched, setup: Setup) -> Engine:
+        """A live cluster, through the scheduler that follows it."""
+        history = History(setup.history_bytes, shares=True)
+        machine = watched.scheduler.machine
+        now_s = watched.clock.now()
+        for decision in machine.log.decisions():
+            queued = machine.queue.get(decision.pod)
+            history.take_earlier(decision, now_s, 1 if queued is None else queued.attempts)
+        watched.observe(history)
+        return cls(setup, watched, history, timers=None)
+
+    @property
+    def watched(self) -> Watched | None:
+        return self._looked_at if isinstance(self._looked_at, Watched) else None
+
+    @property
+    def times(self) -> Bottlenecks | None:
+        """Where the scheduler's time goes, if somebody measures that."""
+        return self._looked_at.times
+
     def fork(self) -> Engine:
         """Another one that is as this one is now."""
         with garbage_stays():
@@ -95,7 +138,7 @@ class Engine:
 
     @property
     def driver(self) -> Driver:
-        driver = self.cluster.scheduler
+        driver = self._looked_at.scheduler
         if driver is None:
             raise InputError("nobody schedules in this cluster")
         return driver
@@ -121,7 +164,7 @@ class Engine:
 
     def close(self) -> None:
         if self._own_timers is None:
-            self.cluster.ignore(self.history)
+            self._looked_at.ignore(self.history)
             return
         self.cluster.close()
         self.store.close()
@@ -177,7 +220,7 @@ class Engine:
             time.sleep(max(0.0, min(PAUSE_MAX_S, until_s - clock.now())))
 
 
-def _scheduling(setup: Setup, history: History) -> Scheduling:
+def _scheduling(setup: Setup, history: History, times: Bottlenecks | None = None) -> Scheduling:
     return Scheduling(
         setup.config,
         setup.registry,
@@ -185,6 +228,7 @@ def _scheduling(setup: Setup, history: History) -> Scheduling:
         seed=setup.seed,
         tie_break=setup.tie_break,
         explain=Explainer().explain if setup.detail else score_alone,
+        times=times,
     )
 
 

@@ -83,8 +83,8 @@ class Following:
         stopped = asyncio.Event()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, stopped.set)
-        kinds = await self._allowed(connection, clock)
-        client = _client(connection, clock, may_call=False)
+        kinds = await allowed_kinds(connection, clock, self.kinds, self.on_missing)
+        client = client_for(connection, clock, may_call=False)
         informers = self._informers(client, kinds, clock)
         for informer in informers:
             informer.start()
@@ -94,27 +94,6 @@ class Following:
             for informer in informers:
                 informer.stop()
             await client.close()
-
-    async def _allowed(self, connection: Connection, clock: Clock) -> Watched:
-        """The kinds that are there and that we may follow."""
-        client = _client(connection, clock, may_call=True)
-        try:
-            absent = set(await unserved(client, (kind for kind, _ in self.kinds)))
-            present = [(kind, options) for kind, options in self.kinds if kind not in absent]
-            rights = [Right(verb, kind) for kind, _ in present for verb in ("list", "watch")]
-            missing = await missing_rights(client, rights)
-        finally:
-            await client.close()
-        needed = [right for right in missing if right.kind in (NODE, POD)]
-        if needed:
-            raise Forbidden(
-                f"rights are missing at {client.server}: {', '.join(map(str, needed))}",
-                hint="deploy/reader/role.yaml has the role that is enough",
-            )
-        for right in missing:
-            self.on_missing(what_is_hidden(right.verb, right.kind))
-        closed = {right.kind for right in missing}
-        return [(kind, options) for kind, options in present if kind not in closed]
 
     def _informers(self, client: KubernetesClient, kinds: Watched, clock: Clock) -> list[Informer]:
         loop, random = asyncio.get_running_loop(), Random(0)
@@ -153,7 +132,31 @@ class Following:
             self.follower.tick(clock.now())
 
 
-def _client(connection: Connection, clock: Clock, *, may_call: bool) -> KubernetesClient:
+async def allowed_kinds(
+    connection: Connection, clock: Clock, kinds: Watched, on_missing: Callable[[str], None]
+) -> Watched:
+    """Of these kinds, those that are there and that we may follow."""
+    client = client_for(connection, clock, may_call=True)
+    try:
+        absent = set(await unserved(client, (kind for kind, _ in kinds)))
+        present = [(kind, options) for kind, options in kinds if kind not in absent]
+        rights = [Right(verb, kind) for kind, _ in present for verb in ("list", "watch")]
+        missing = await missing_rights(client, rights)
+    finally:
+        await client.close()
+    needed = [right for right in missing if right.kind in (NODE, POD)]
+    if needed:
+        raise Forbidden(
+            f"rights are missing at {client.server}: {', '.join(map(str, needed))}",
+            hint="deploy/reader/role.yaml has the role that is enough",
+        )
+    for right in missing:
+        on_missing(what_is_hidden(right.verb, right.kind))
+    closed = {right.kind for right in missing}
+    return [(kind, options) for kind, options in present if kind not in closed]
+
+
+def client_for(connection: Connection, clock: Clock, *, may_call: bool) -> KubernetesClient:
     """One that cannot write, or one that only asks what we may."""
     return KubernetesClient(
         connection,

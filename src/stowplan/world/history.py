@@ -8,7 +8,7 @@ takes far more room, and is kept for as many of the latest decisions as fit into
 from __future__ import annotations
 
 import traceback
-from collections import ChainMap, OrderedDict
+from collections import ChainMap, OrderedDict, deque
 from collections.abc import Sequence
 
 from msgspec import Struct
@@ -30,6 +30,7 @@ PER_POD_MAX = 10
 GENERATIONS_MAX = 8
 """Dicts that a look-up may have to go through."""
 
+LATEST_MAX = 1000
 TRACES_MAX = 20
 
 
@@ -47,8 +48,10 @@ Entries = dict[str, tuple[Entry, ...]]
 
 
 class History(AttemptObserver):
-    def __init__(self, bytes_max: float) -> None:
-        """`bytes_max`: for what every plugin said about every node, of all decisions together."""
+    def __init__(self, bytes_max: float, *, shares: bool = False) -> None:
+        """`bytes_max`: for what every plugin said about every node, of all decisions together.
+        `shares`: that is somebody else's too, and left with the decisions."""
+        self._shares = shares
         self._bytes_max = bytes_max
         self._latest: Entries = {}
         self._earlier: tuple[Entries, ...] = ()
@@ -57,6 +60,8 @@ class History(AttemptObserver):
         self._explained: OrderedDict[int, tuple[Entry, Explanation]] = OrderedDict()
         """By the `id` of the entry, which it holds."""
         self._byte_count = 0
+        self.latest: deque[Entry] = deque(maxlen=LATEST_MAX)
+        """In the order they were made."""
         self.pace = PaceObserver()
         self.count = 0
         """Decisions made so far, those forgotten included."""
@@ -85,6 +90,7 @@ class History(AttemptObserver):
         self._begin_anew()
         fork = History(self._bytes_max)
         fork._earlier = self._earlier
+        fork.latest.extend(self.latest)
         fork._explained = self._explained.copy()
         fork._byte_count, fork.count = self._byte_count, self.count
         return fork
@@ -97,9 +103,19 @@ class History(AttemptObserver):
             self.traces.setdefault("".join(traceback.format_exception(cause)))
 
     def _add(self, queued: QueuedPod, decision: Decision, now_s: float) -> None:
-        explanation, decision.explanation = decision.explanation, None
-        entry = Entry(decision, now_s, queued.attempts)
+        self._enter(Entry(decision, now_s, queued.attempts))
+
+    def take_earlier(self, decision: Decision, time_s: float, attempt: int) -> None:
+        """One that was made before we listened; `time_s` is when we began to."""
+        self._enter(Entry(decision, time_s, attempt))
+
+    def _enter(self, entry: Entry) -> None:
+        decision = entry.decision
+        explanation = decision.explanation
+        if not self._shares:
+            decision.explanation = None
         self.count += 1
+        self.latest.append(entry)
         known = self.of(decision.pod)
         if len(known) >= PER_POD_MAX:
             known = (known[0], *known[2 - PER_POD_MAX :])

@@ -130,7 +130,7 @@ class Judge:
         problem = "" if picked or diagnosis is None else "no node fits"
         standings = None
         if not asked or not found.issuperset(asked):
-            standings = _standings(framework, cycle, search, asked)
+            standings = _standings(framework, cycle, info, search, asked)
         return Verdict(found, picked, search.feasible_count, problem, standings)
 
 
@@ -147,9 +147,9 @@ def _best(search: Search) -> list[int]:
 
 
 def _standings(
-    framework: Framework, cycle: Cycle, search: Search, asked: Sequence[str]
+    framework: Framework, cycle: Cycle, pod: PodInfo, search: Search, asked: Sequence[str]
 ) -> dict[str, Standing]:
-    explanation = Explainer().copy(framework, cycle, search)
+    explanation = Explainer().copy(framework, cycle, pod, search)
     wanted = set(asked)
     found: dict[str, Standing] = {}
     totals = explanation.totals()

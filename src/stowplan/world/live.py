@@ -20,7 +20,8 @@ from stowplan.errors import ApiError, Forbidden, NotFound, StowplanError
 from stowplan.objects.base import KubeObject
 from stowplan.objects.kinds import EVENT, KINDS, LEASE, NODE, POD, Kind
 
-_READ = tuple(kind for kind in KINDS if kind not in (EVENT, LEASE))
+READ = tuple(kind for kind in KINDS if kind not in (EVENT, LEASE))
+"""What a copy is made of."""
 _REQUIRED = (NODE, POD)
 
 _HIDES = {
@@ -69,12 +70,12 @@ async def _read(connection: Connection) -> tuple[list[KubeObject], tuple[str, ..
         may_call=lambda: False,
     )
     try:
-        answers = await asyncio.gather(*(_list(client, kind) for kind in _READ))
+        answers = await asyncio.gather(*(_list(client, kind) for kind in READ))
     finally:
         await client.close()
     objects: list[KubeObject] = []
     missing: list[str] = []
-    for kind, answer in zip(_READ, answers, strict=True):
+    for kind, answer in zip(READ, answers, strict=True):
         if isinstance(answer, ListResult):
             objects += answer.items
         elif kind in _REQUIRED or not isinstance(answer, Forbidden | NotFound):

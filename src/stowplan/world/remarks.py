@@ -8,10 +8,8 @@ from typing import NamedTuple
 
 from stowplan.objects.node import Node
 from stowplan.objects.pod import ENDED_PHASES, Pod
+from stowplan.printable import some_of as some_of
 from stowplan.world.setup import Setup
-
-SHOWN = 3
-"""Names in one line; the rest is counted."""
 
 
 class Remark(NamedTuple):
@@ -80,14 +78,3 @@ def _ghosts(pods: Sequence[Pod], nodes: set[str]) -> Iterable[Remark]:
         names = some_of(list(dict.fromkeys(absent)))
         count = "1 pod" if len(absent) == 1 else f"{len(absent)} pods"
         yield Remark(f"{count} on nodes that are not in the input: {names}")
-
-
-def some_of(names: Sequence[str], shown: int = SHOWN) -> str:
-    """The first few, and how many more there are.
-
-    >>> some_of(["a", "b", "c", "d"])
-    'a, b, c and 1 more'
-    """
-    more = len(names) - shown
-    listed = ", ".join(names[:shown])
-    return f"{listed} and {more} more" if more > 0 else listed

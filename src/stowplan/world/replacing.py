@@ -12,9 +12,12 @@ from typing import Any
 
 from stowplan.apiserver.store import Store, view
 from stowplan.cluster.port import ListOptions
+from stowplan.errors import NotFound
+from stowplan.objects.api import Delete
 from stowplan.objects.base import KubeObject
-from stowplan.objects.kinds import KIND_BY_NAME, PRIORITY_CLASS, RUNTIME_CLASS, STORAGE_CLASS
+from stowplan.objects.kinds import KIND_BY_NAME, POD, PRIORITY_CLASS, RUNTIME_CLASS, STORAGE_CLASS
 from stowplan.objects.manifests import DEFAULT_NAMESPACE, Manifest
+from stowplan.objects.pod import Pod
 from stowplan.objects.storage import PersistentVolume
 from stowplan.offline.admission import admit
 from stowplan.offline.input_objects import InputObject, decode_all
@@ -30,9 +33,21 @@ Sources = dict[tuple[str, str], dict[str, Any]]
 def put_all(store: Store, manifests: list[Manifest], sources: Sources) -> None:
     admitted = completed(store, manifests, sources)
     rests = volume_rests(manifests)
+    for obj in admitted:
+        if isinstance(obj, Pod) and _changes_group(store, obj):
+            # Nobody watches for that, since no pod ever does it: it goes and comes.
+            store.execute(Delete(POD, obj.namespace, obj.name))
     with store.batch():
         for obj in admitted:
             store.put(obj, rests.get(obj.name) if isinstance(obj, PersistentVolume) else None)
+
+
+def _changes_group(store: Store, pod: Pod) -> bool:
+    try:
+        old, _ = store.read(POD, pod.namespace, pod.name)
+    except NotFound:
+        return False
+    return isinstance(old, Pod) and old.spec.scheduling_group != pod.spec.scheduling_group
 
 
 def completed(store: Store, manifests: list[Manifest], sources: Sources) -> list[KubeObject]:

@@ -8,7 +8,6 @@ search itself.  So many changes can be tried, and the few that hold are proven o
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from types import TracebackType
 from typing import Any, Self
 
 from stowplan.core.algorithm import Search
@@ -18,10 +17,10 @@ from stowplan.framework.cycle import Cycle
 from stowplan.framework.errors import PluginFailed
 from stowplan.objects.pod import Pod
 from stowplan.state.pod_info import PodInfo
+from stowplan.world.applying import Sources, completed
 from stowplan.world.engine import Engine
 from stowplan.world.groups import outcome_in_domain
 from stowplan.world.objections import Objections, objections, run_search
-from stowplan.world.replacing import Sources, completed
 
 
 class Screen:
@@ -81,10 +80,5 @@ class Screen:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *problem: object) -> None:
         self.close()

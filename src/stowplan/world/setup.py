@@ -18,6 +18,7 @@ from stowplan.config import (
     parse_feature_gates,
 )
 from stowplan.core.algorithm import TieBreak
+from stowplan.core.machine import Machine
 from stowplan.core.profiles import Registry
 from stowplan.errors import InputError
 from stowplan.framework.plugin import points_of
@@ -48,6 +49,8 @@ class Setup:
     lean: bool = False
     """Only the scheduler works: no controllers, no kubelet (pods run from their binding on), no
     events.  For those who bring a million pods; see `stream`."""
+    timed: bool = False
+    """Where the scheduler's time goes is measured; see `Cluster.times`."""
 
 
 class Options(TypedDict, total=False):
@@ -58,6 +61,7 @@ class Options(TypedDict, total=False):
     plugins: Iterable[type]
     tie_break: TieBreak
     detail: bool
+    timed: bool
     strict: bool
     feature_gates: Mapping[str, bool]
 
@@ -100,6 +104,7 @@ def make_setup(
         tuple(extender.url_prefix for extender in loaded.extenders),
         options.get("strict", False),
         lean,
+        options.get("timed", False),
     )
 
 
@@ -141,4 +146,43 @@ def _with_plugins(config: SchedulerConfig, names: list[str]) -> SchedulerConfig:
         unnamed = [PluginRef(name=name) for name in names if name not in named]
         multi_point = replace(plugins.multi_point, enabled=[*plugins.multi_point.enabled, *unnamed])
         profiles.append(replace(profile, plugins=replace(plugins, multi_point=multi_point)))
+    return replace(config, profiles=profiles)
+
+
+# -- how much plugins count -------------------------------------------------------------------
+
+
+WEIGHT_MAX = 100
+
+
+def weights_of(machine: Machine) -> dict[str, dict[str, int]]:
+    """Profile -> plugin -> weight."""
+    return {name: dict(each.plugins.weights) for name, each in machine.frameworks.items()}
+
+
+def reweighed(
+    config: SchedulerConfig, known: Mapping[str, int], profile: str, weights: Mapping[str, int]
+) -> SchedulerConfig:
+    """The configuration with these weights; 0 leaves a plugin's scores out.
+
+    `known` are the weights that the profile has.
+    """
+    for name, weight in weights.items():
+        if name not in known:
+            hint = f"these score: {', '.join(sorted(known))}"
+            raise InputError(f"{name!r} does not score in profile {profile!r}", hint=hint)
+        if not isinstance(weight, int) or not 0 <= weight <= WEIGHT_MAX:
+            hint = f"a whole number from 0 to {WEIGHT_MAX}"
+            raise InputError(f"the weight of {name} is {weight!r}", hint=hint)
+    profiles = []
+    for each in config.profiles:
+        if each.scheduler_name == profile:
+            score = each.plugins.score
+            rest = [ref for ref in score.enabled if ref.name not in weights]
+            counted = [PluginRef(name=n, weight=w) for n, w in weights.items() if w]
+            left_out = [PluginRef(name=n) for n, w in weights.items() if not w]
+            kept = [ref for ref in score.disabled if ref.name not in weights]
+            score = replace(score, enabled=[*rest, *counted], disabled=[*kept, *left_out])
+            each = replace(each, plugins=replace(each.plugins, score=score))
+        profiles.append(each)
     return replace(config, profiles=profiles)

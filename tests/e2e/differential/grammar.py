@@ -114,6 +114,37 @@ class Grammar:
         plain = (it for it in self._resources if not it.kind.namespaced)
         return [self._collection(it) for it in plain if it.kind.plural != "namespaces"]
 
+    def every_value(self) -> Iterator[tuple[str, list[Call]]]:
+        """Each value that is tried, once: what creating and updating with it would come to."""
+        dry = (("dryRun", "All"),)
+        for resource in self._resources:
+            if _is_older(resource):
+                continue
+            name = f"{self.namespace}-whole{self._ending(resource)}"
+            plain, path = self._plain(resource, name), self._collection(resource)
+            where = f"{path}/{name}"
+            common = {"plural": resource.kind.plural}
+            calls = [Call("create", "POST", path, (), _compact(plain), **common)]
+            for field, values in TRIED[resource.kind.plural].items():
+                if _is_tried_elsewhere(resource, field):
+                    continue
+                for value in values:
+                    body = deepcopy(plain)
+                    _set(body, field, value)
+                    # Another object is created than the one that is there and updated.
+                    new = _compact(body).replace(f"{self.namespace}-whole", f"{self.namespace}-new")
+                    calls += [
+                        Call("create", "POST", path, dry, new, **common),
+                        Call("update", "PUT", where, dry, _compact(body), **common),
+                    ]
+            for status in STATUSES.get(resource.kind.plural, ()):
+                text = _compact({"status": status})
+                merge = PATCHES["merge"]
+                calls.append(
+                    Call("patch status", "PATCH", f"{where}/status", dry, text, merge, **common)
+                )
+            yield f"{resource.group or 'core'}-{resource.version}-{resource.kind.plural}", calls
+
     # -- what a request is about ------------------------------------------------------------
 
     def _resource(self) -> Resource:
@@ -131,8 +162,10 @@ class Grammar:
 
     def _name(self, resource: Resource) -> str:
         number = self.random.randrange(NAMES_PER_KIND)
-        name = f"{self.namespace}-{number}"
-        return f"{name}.example.com" if resource.kind.plural == "csidrivers" else name
+        return f"{self.namespace}-{number}{self._ending(resource)}"
+
+    def _ending(self, resource: Resource) -> str:
+        return ".example.com" if resource.kind.plural == "csidrivers" else ""
 
     def _object(self, resource: Resource) -> str:
         return f"{self._collection(resource)}/{self._name(resource)}"
@@ -564,6 +597,14 @@ STATUSES: dict[str, tuple[Data, ...]] = {
 def _compact(body: Any) -> str:
     """Without blanks: kube-apiserver keeps those in parameters of drivers, and stumbles on them."""
     return json.dumps(body, separators=(",", ":"))
+
+
+def _is_tried_elsewhere(resource: Resource, field: Path) -> bool:
+    """Metadata with pods and nodes, templates of pods with deployments: the rules are the same."""
+    plural = resource.kind.plural
+    return (field[0] == "metadata" and plural not in ("pods", "nodes", "resourceslices")) or (
+        field[:3] == ("spec", "template", "spec") and plural not in ("deployments", "jobs")
+    )
 
 
 def _is_older(resource: Resource) -> bool:

@@ -116,11 +116,16 @@ QUANTITIES: tuple[Any, ...] = (
     "2048Mi", "1k", "1000k", "0", "0.0", "1n", "0.1m", "0.5m", "12e-3", "1Ei", ".5", "5.", 2, 1.5,
     0, "-1", "abc", "", "1 ", " 1", "1Kib", "1ki", "1K", "1M", "1e", "--1", "1.2.3", True, {}, [1],
 )  # fmt: skip
-COUNTS: tuple[Any, ...] = (0, 1, 3, -1, 2**31, "3", 1.5, True, None)
-NAMES: tuple[Any, ...] = ("a", "a-b", "A", "a_b", "a.b", "", "-a", "x" * 64, "x" * 254, 7)
+COUNTS: tuple[Any, ...] = (0, 1, 3, -1, 2**31 - 1, 2**31, "3", 1.5, True, None)
+NAMES: tuple[Any, ...] = (
+    "a", "a-b", "A", "a_b", "a.b", "", "-a", "a-", "x" * 63, "x" * 64, "x" * 253, "x" * 254, 7,
+    ".", "..", "a/b", "a%b", "1", "a..b",
+)  # fmt: skip
 LABEL_MAPS: tuple[Any, ...] = (
     {}, {"a": "b"}, {"a": ""}, {"x.y/a": "b"}, {"": "b"}, {"a b": "c"}, {"a": "b c"}, {"/a": "b"},
     {"a": "x" * 64}, {"A.B/c": "d"}, {"a": None}, {"a": 1}, [], "a=b", {"a/b/c": "d"},
+    {"a": "x" * 63}, {"x" * 63: "b"}, {"x" * 64: "b"}, {"y" * 253 + "/a": "b"},
+    {"y" * 254 + "/a": "b"}, {"a/": "b"}, {"a.-/b": "c"}, {"a": "-b"}, {"-a": "b"}, {"a": "B_.c"},
 )  # fmt: skip
 SELECTORS: tuple[Any, ...] = (
     {},
@@ -137,7 +142,13 @@ SELECTORS: tuple[Any, ...] = (
 
 _METADATA: dict[Path, tuple[Any, ...]] = {
     ("metadata", "labels"): LABEL_MAPS,
-    ("metadata", "annotations"): LABEL_MAPS,
+    ("metadata", "annotations"): (
+        *LABEL_MAPS,
+        {"a": "x" * (2**18 - 1)},
+        {"a": "x" * 2**18},
+        {"a": "x" * 2**17, "b": "x" * (2**17 - 2)},
+        {"a": "x" * 2**17, "b": "x" * (2**17 - 1)},
+    ),
     ("metadata", "finalizers"): (["example.com/f"], ["f"], [""], ["a b/c"], ["kubernetes"], []),
     ("metadata", "ownerReferences"): (
         [{"apiVersion": "v1", "kind": "Pod", "name": "o", "uid": "u-1"}],
@@ -209,6 +220,13 @@ _CONSTRAINTS: tuple[Any, ...] = (
     [_SPREAD],
     [_SPREAD, _SPREAD],
     [{**_SPREAD, "maxSkew": 0}],
+    [{**_SPREAD, "maxSkew": -1}],
+    [{**_SPREAD, "minDomains": 1}],
+    [{**_SPREAD, "minDomains": -1}],
+    [_SPREAD, {**_SPREAD, "whenUnsatisfiable": "ScheduleAnyway"}],
+    [{**_SPREAD, "matchLabelKeys": ["bad key"], "labelSelector": {}}],
+    [{**_SPREAD, "matchLabelKeys": ["app", "app"], "labelSelector": {}}],
+    [{**_SPREAD, "nodeAffinityPolicy": "Honor", "nodeTaintsPolicy": "Honor"}],
     [{**_SPREAD, "maxSkew": "1"}],
     [{**_SPREAD, "topologyKey": ""}],
     [{**_SPREAD, "topologyKey": "bad key"}],
@@ -252,7 +270,16 @@ _PORTS: tuple[Any, ...] = (
     ],
     [{"containerPort": 80, "protocol": "tcp"}],
     [{"containerPort": 0}],
+    [{"containerPort": 1, "hostPort": 65535}],
+    [{"containerPort": 65535}],
+    [{"containerPort": 65536}],
     [{"containerPort": 80, "hostPort": 65536}],
+    [{"containerPort": 80, "name": "x" * 15}],
+    [{"containerPort": 80, "name": "x" * 16}],
+    [{"containerPort": 80, "name": "80"}],
+    [{"containerPort": 80, "name": "a--b"}],
+    [{"containerPort": 80, "name": "-a"}],
+    [{"containerPort": 80, "protocol": "SCTP"}],
     [{"containerPort": 80, "hostPort": -1}],
     [{"containerPort": 80, "name": "http"}, {"containerPort": 81, "name": "http"}],
     [{"containerPort": 80, "name": "Bad_Name"}],
@@ -364,6 +391,7 @@ POD_FIELDS: dict[Path, tuple[Any, ...]] = {
             for expressions in _NODE_EXPRESSIONS
         ),
         [{"weight": 0, "preference": {"matchExpressions": _NODE_EXPRESSIONS[0]}}],
+        [{"weight": 100, "preference": {"matchExpressions": _NODE_EXPRESSIONS[0]}}],
         [{"weight": 101, "preference": {"matchExpressions": _NODE_EXPRESSIONS[0]}}],
     ),
     ("affinity", "podAffinity", _REQUIRED): _POD_TERMS,
@@ -371,6 +399,8 @@ POD_FIELDS: dict[Path, tuple[Any, ...]] = {
     ("affinity", "podAffinity", _PREFERRED): (
         [{"weight": 5, "podAffinityTerm": _TERM}],
         [{"weight": 0, "podAffinityTerm": _TERM}],
+        [{"weight": 1, "podAffinityTerm": _TERM}],
+        [{"weight": 100, "podAffinityTerm": _TERM}],
         [{"weight": 101, "podAffinityTerm": _TERM}],
         [{"weight": 5}],
     ),
@@ -384,7 +414,23 @@ POD_FIELDS: dict[Path, tuple[Any, ...]] = {
         [],
     ),
     ("priorityClassName",): ("system-node-critical", "missing", "", "Bad_"),
-    ("priority",): (0, 5, -1, "1", None),
+    ("priority",): (0, 5, -1, "1", None, 10**9, 10**9 + 1, 2 * 10**9),
+    ("affinity", "podAntiAffinity", _PREFERRED): (
+        [{"weight": 100, "podAffinityTerm": _TERM}],
+        [{"weight": 101, "podAffinityTerm": _TERM}],
+    ),
+    ("containers", 0, "resizePolicy"): (
+        [{"resourceName": "cpu", "restartPolicy": "NotRequired"}],
+        [{"resourceName": "cpu", "restartPolicy": "Sometimes"}],
+        [{"resourceName": "disk", "restartPolicy": "NotRequired"}],
+    ),
+    ("initContainers", 0): (
+        {"name": "i", "image": "i", "ports": [{"containerPort": 80, "hostPort": 80}]},
+        {"name": "i", "image": "i", "resources": {"limits": {"example.com/gpu": "1.5"}}},
+        {"name": "c", "image": "i"},
+        {"name": "i", "image": ""},
+        {"name": "i"},
+    ),
     ("preemptionPolicy",): ("Never", "PreemptLowerPriority", "Sometimes", ""),
     ("runtimeClassName",): ("missing", "", "Bad_"),
     ("overhead",): ({"cpu": "1"}, {}, {"cpu": "x"}),

@@ -40,6 +40,10 @@ class Process:
             )
 
     @property
+    def pid(self) -> int:
+        return self._running.pid
+
+    @property
     def exit_code(self) -> int | None:
         return self._running.poll()
 

@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterator
 
 from stowplan.answers.changes import Candidate
 from stowplan.answers.generators.devices import devices
+from stowplan.answers.generators.groups import for_all, group_changes, on_member, unplaced
 from stowplan.answers.generators.node_labels import node_affinity
-from stowplan.answers.generators.own import gates, host_ports, scheduler
+from stowplan.answers.generators.own import features, gates, host_ports, scheduler
 from stowplan.answers.generators.pod_affinity import inter_pod
 from stowplan.answers.generators.resources import smaller_requests
 from stowplan.answers.generators.room import another_node, freed_pods, priorities
@@ -25,9 +26,11 @@ Generator = Callable[[Situation, list[int]], Iterator[Candidate]]
 BY_FAMILY: dict[str, Generator] = {
     SCHEDULER: scheduler,
     "SchedulingGates": gates,
+    "GangScheduling": group_changes,
     "NodeUnschedulable": uncordon,
     "TaintToleration": tolerations,
     "NodeAffinity": node_affinity,
+    "NodeDeclaredFeatures": features,
     "NodePorts": host_ports,
     "NodeResourcesFit": smaller_requests,
     VOLUMES: volumes,
@@ -40,6 +43,10 @@ __all__ = [
     "BY_FAMILY",
     "Generator",
     "another_node",
+    "for_all",
     "freed_pods",
+    "group_changes",
+    "on_member",
     "priorities",
+    "unplaced",
 ]

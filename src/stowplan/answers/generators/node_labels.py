@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from stowplan.answers.changes import Candidate, Data, Edit, ObjectEdit, Sort
-from stowplan.answers.situation import Situation
+from stowplan.answers.situation import Situation, is_fact
 from stowplan.answers.words import NEAR, likeness
 from stowplan.objects.selectors import SelectorError, make_requirement
 
@@ -46,7 +46,29 @@ def node_affinity(s: Situation, rows: list[int]) -> Iterator[Candidate]:
                     sorts=tuple(repair.sort for repair in repairs),
                 )
     yield from sorted(found.values(), key=Candidate.rank)[:12]
+    yield from _without_empty_terms(s)
+    yield from _without_runtime_class(s)
     yield from _labelled(s, rows)
+
+
+def _without_empty_terms(s: Situation) -> Iterator[Candidate]:
+    """A demand whose terms all ask for nothing holds nowhere."""
+    node_affinity = (s.manifest["spec"].get("affinity") or {}).get("nodeAffinity") or {}
+    required = node_affinity.get(REQUIRED)
+    if required is not None and not any(required.get("nodeSelectorTerms") or ()):
+        title = "drop the node affinity, whose terms ask for nothing"
+        yield Candidate(title, Sort.DROP, pod=(_without_demand,))
+
+
+def _without_runtime_class(s: Situation) -> Iterator[Candidate]:
+    """Whose node selector the pod was given."""
+    name = s.manifest["spec"].get("runtimeClassName")
+    if name and s.pod.spec.node_selector and "runtimeClassName" in s.manifest["spec"]:
+
+        def edit(pod: Data) -> None:
+            del pod["spec"]["runtimeClassName"]
+
+        yield Candidate(f"do without the runtime class {name}", Sort.DROP, 1, pod=(edit,))
 
 
 def _ways(s: Situation, row: int) -> Iterator[list[Repair]]:
@@ -217,10 +239,14 @@ def _drop(where: Where, pod: Data) -> None:
     if terms[number]:
         return
     # A term that asks for nothing matches nothing: without it the others decide, or nobody.
-    node_affinity = pod["spec"]["affinity"]["nodeAffinity"]
     if len(terms) > 1:
         del terms[number]
         return
+    _without_demand(pod)
+
+
+def _without_demand(pod: Data) -> None:
+    node_affinity = pod["spec"]["affinity"]["nodeAffinity"]
     del node_affinity[REQUIRED]
     if not node_affinity:
         del pod["spec"]["affinity"]["nodeAffinity"]
@@ -234,7 +260,8 @@ def _drop(where: Where, pod: Data) -> None:
 def _labelled(s: Situation, rows: list[int]) -> Iterator[Candidate]:
     """The node is given what the selector and one-value terms ask for."""
     spec = s.manifest["spec"]
-    wanted = {str(key): str(value) for key, value in (spec.get("nodeSelector") or {}).items()}
+    # The pod's own, not the manifest's: a runtime class adds to it.
+    wanted = dict(s.pod.spec.node_selector or {})
     affinity = ((spec.get("affinity") or {}).get("nodeAffinity") or {}).get(REQUIRED) or {}
     for term in (affinity.get("nodeSelectorTerms") or [])[:1]:
         for each in term.get("matchExpressions") or ():
@@ -247,7 +274,13 @@ def _labelled(s: Situation, rows: list[int]) -> Iterator[Candidate]:
             texts = ", ".join(f"{key}={value}" for key, value in missing.items())
             edit = ObjectEdit("Node", s.names[row], partial(_label, missing))
             title = f"label {s.names[row]} with {texts}"
-            yield Candidate(title, Sort.LABEL, len(missing) + row / 1e6, objects=(edit,))
+            yield Candidate(
+                title,
+                Sort.LABEL,
+                len(missing) + row / 1e6,
+                objects=(edit,),
+                last_resort=any(is_fact(key) and key in labels for key in missing),
+            )
 
 
 def _label(labels: dict[str, str], node: Data) -> None:

@@ -1,4 +1,4 @@
-"""What the pod itself says: scheduling gates, its scheduler, host ports."""
+"""What the pod itself says: scheduling gates, its scheduler, host ports, kubelet features."""
 
 from __future__ import annotations
 
@@ -35,6 +35,37 @@ def scheduler(s: Situation, rows: list[int]) -> Iterator[Candidate]:
     sort = Sort.CORRECT if alike >= 0.6 else Sort.OTHER
     title = f"ask for the scheduler {right!r} instead of {name!r}"
     yield Candidate(title, sort, 1 - alike, pod=(edit,))
+
+
+def features(s: Situation, rows: list[int]) -> Iterator[Candidate]:
+    """Fields that only kubelets with a feature understand, which a node declares."""
+    spec = s.manifest["spec"]
+    if spec.get("hostNetwork") and spec.get("hostUsers") is False:
+        for field in ("hostUsers", "hostNetwork"):
+
+            def drop(pod: Data, field: str = field) -> None:
+                del pod["spec"][field]
+
+            title = f"do without {field}: {str(spec[field]).lower()}"
+            yield Candidate(title, Sort.DROP, field == "hostNetwork", pod=(drop,))
+    if any(_restarting(container) for container in _containers(spec)):
+
+        def without_rules(pod: Data) -> None:
+            for container in _containers(pod["spec"]):
+                if _restarting(container):
+                    del container["restartPolicyRules"]
+
+        yield Candidate("drop the rules that restart all containers", Sort.DROP,
+                        pod=(without_rules,))  # fmt: skip
+
+
+def _containers(spec: Data) -> list[Data]:
+    return [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
+
+
+def _restarting(container: Data) -> bool:
+    rules = container.get("restartPolicyRules") or ()
+    return any(rule.get("action") == "RestartAllContainers" for rule in rules)
 
 
 def host_ports(s: Situation, rows: list[int]) -> Iterator[Candidate]:

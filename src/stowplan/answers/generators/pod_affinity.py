@@ -90,11 +90,27 @@ def _corrections(s: Situation, term: Data, place: int) -> Iterator[Candidate]:
     for key, value in (selector.get("matchLabels") or {}).items():
         yield from _other_label(labels, key, value, partial(_in_labels, place))
     for number, each in enumerate(selector.get("matchExpressions") or ()):
+        if each.get("operator") == "Exists":
+            yield from _other_key(labels, each.get("key", ""), place, number)
         for position, value in enumerate(each.get("values") or ()):
             if each.get("operator") == "In":
                 at = partial(_in_expression, place, number, position)
                 yield from _other_label(labels, each["key"], value, at)
     yield from _other_namespace(s, term, place)
+
+
+def _other_key(
+    labels: list[dict[str, str]], key: str, place: int, number: int
+) -> Iterator[Candidate]:
+    right = nearest(key, set(chain.from_iterable(labels)))
+    if right is None or any(key in each for each in labels):
+        return
+
+    def edit(pod: Data) -> None:
+        _term(pod, place)["labelSelector"]["matchExpressions"][number]["key"] = right
+
+    title = f"correct the affinity's label: {right} instead of {key}"
+    yield Candidate(title, Sort.CORRECT, 1 - likeness(key, right), pod=(edit,))
 
 
 def _other_label(
@@ -144,6 +160,7 @@ def _in_expression(
 def _other_namespace(s: Situation, term: Data, place: int) -> Iterator[Candidate]:
     """Pods that match are in a namespace that the term does not name."""
     if term.get("namespaceSelector") is not None:
+        yield from _other_namespace_labels(s, term, place)
         return
     named = list(term.get("namespaces") or [])
     matches = compiled(term.get("labelSelector"))
@@ -161,6 +178,25 @@ def _other_namespace(s: Situation, term: Data, place: int) -> Iterator[Candidate
             yield Candidate(title, Sort.RELAX, 0.2, pod=(edit,))
 
 
+def _other_namespace_labels(s: Situation, term: Data, place: int) -> Iterator[Candidate]:
+    """Words of the namespace selector that no namespace has."""
+    labels = [space.metadata.labels or {} for space in s.objects("Namespace")]
+    selector = term["namespaceSelector"] or {}
+    for key, value in (selector.get("matchLabels") or {}).items():
+        values = {each[key] for each in labels if key in each}
+        right = nearest(value, values) if value not in values else None
+        if right is not None:
+            title = (
+                f"correct the affinity's namespace label: {key}={right} instead of {key}={value}"
+            )
+            edit = partial(_set_namespace_label, place, key, right)
+            yield Candidate(title, Sort.CORRECT, 1 - likeness(value, right), pod=(edit,))
+
+
+def _set_namespace_label(place: int, key: str, value: str, pod: Data) -> None:
+    _term(pod, place)["namespaceSelector"]["matchLabels"][key] = value
+
+
 def compiled(selector: Data | None) -> Callable[[dict[str, str]], bool]:
     """Whether labels match a selector that a manifest has."""
     found = None if selector is None else convert(selector, LabelSelector)
@@ -176,7 +212,7 @@ def _key_corrections(
 ) -> Iterator[Candidate]:
     key = term.get("topologyKey", "")
     keys = {label for row in rows[:200] for label in s.labels(row)}
-    right = nearest(key, keys) if key not in keys else None
+    right = nearest(key, keys) if not s.has_label(key) else None
     if right is not None:
 
         def edit(pod: Data) -> None:

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from stowplan.answers.changes import Candidate, Data, Sort
-from stowplan.answers.generators.volumes import ties
+from stowplan.answers.changes import Candidate, Data, ObjectEdit, Sort
+from stowplan.answers.generators.free_volumes import ties
 from stowplan.answers.situation import Situation
 from stowplan.answers.words import quantity
 from stowplan.objects.pod import Pod
@@ -132,7 +132,7 @@ def _node(s: Situation, row: int, labels: dict[str, str], more: dict[str, int]) 
     node = named_node(template, name)
     words = "".join(f", with {key}={value}" for key, value in labels.items())
     words += "".join(f", with {quantity(key, value)} {key}" for key, value in more.items())
-    create = [node, *_csi_node(s, like, name)]
+    create = [node, *_csi_node(s, like, name), *_slices(s, like, name)]
     amount = row / 1e6 + len(labels) + 2 * len(more)
     return Candidate(
         f"add a node like {like}{words}",
@@ -158,6 +158,26 @@ def _csi_node(s: Situation, like: str, name: str) -> list[Data]:
     ]
 
 
+def _slices(s: Situation, like: str, name: str) -> list[Data]:
+    """The devices that such a node has."""
+    made = []
+    claims = s.pod.spec.resource_claims
+    for each in s.objects("ResourceSlice") if claims else ():
+        if each.spec.node_name != like:
+            continue
+        data = s.cluster.get("ResourceSlice", each.name)
+        pool = {**data["spec"]["pool"], "name": name}
+        made.append(
+            {
+                "apiVersion": data["apiVersion"],
+                "kind": "ResourceSlice",
+                "metadata": {"name": f"{each.name}-{name}"},
+                "spec": {**data["spec"], "nodeName": name, "pool": pool},
+            }
+        )
+    return made
+
+
 # -- a pod that goes ------------------------------------------------------------------------
 
 
@@ -174,7 +194,22 @@ def freed_pods(s: Situation, rows: list[int], plugin: str) -> Iterator[Candidate
         where = pods[0].spec.node_name
         delete = tuple(("Pod", pod.key) for pod in pods)
         title = f"delete {names} on {where}"
-        yield Candidate(title, Sort.FREE, weight[1] / 2e9 + weight[2] / 1e9, delete=delete)
+        amount = weight[1] / 2e9 + weight[2] / 1e9
+        given_back = tuple(_given_back(s, pods)) if plugin == "DynamicResources" else ()
+        yield Candidate(title, Sort.FREE, amount, delete=delete, objects=given_back)
+
+
+def _given_back(s: Situation, pods: tuple[Pod, ...]) -> Iterator[ObjectEdit]:
+    """Claims that nobody else holds: with the pods go the allocations."""
+    gone = {pod.uid for pod in pods}
+    for claim in s.objects("ResourceClaim"):
+        holders = {each.uid for each in claim.status.reserved_for or ()}
+        if holders and holders <= gone:
+            yield ObjectEdit("ResourceClaim", claim.key, _without_status)
+
+
+def _without_status(claim: Data) -> None:
+    del claim["status"]
 
 
 def _roomiest(s: Situation, rows: list[int]) -> list[int]:
@@ -214,6 +249,8 @@ def _in_the_way(
         return [(pod,) for pod in movable if pod.spec.volumes]
     if plugin == "NodePorts":
         return [(pod,) for pod in movable if any(c.ports for c in pod.spec.containers or ())]
+    if plugin == "DynamicResources":
+        return [(pod,) for pod in movable if pod.spec.resource_claims]
     if plugin in ("InterPodAffinity", "PodTopologySpread"):
         return [(pod,) for pod in movable if pod.metadata.labels or pod.spec.affinity]
     return ()

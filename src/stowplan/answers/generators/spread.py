@@ -11,16 +11,21 @@ from stowplan.answers.situation import Situation
 from stowplan.answers.words import likeness, nearest
 
 FIELD = "topologySpreadConstraints"
+ROWS_MAX = 200
+"""Nodes whose labels are looked at."""
 SKEWS = (2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 50, 100, 1000)
 
 
 def spread(s: Situation, rows: list[int]) -> Iterator[Candidate]:
-    for place, constraint in enumerate(s.manifest["spec"].get(FIELD) or ()):
-        if constraint.get("whenUnsatisfiable", "DoNotSchedule") != "DoNotSchedule":
-            continue
+    keys = {label for row in rows[:ROWS_MAX] for label in s.labels(row)}
+    hard = [
+        (place, constraint)
+        for place, constraint in enumerate(s.manifest["spec"].get(FIELD) or ())
+        if constraint.get("whenUnsatisfiable", "DoNotSchedule") == "DoNotSchedule"
+    ]
+    for place, constraint in hard:
         key = constraint.get("topologyKey", "")
-        keys = {label for row in rows[:200] for label in s.labels(row)}
-        right = nearest(key, keys) if key not in keys else None
+        right = nearest(key, keys) if not s.has_label(key) else None
         if right is not None:
             title = f"correct the topology key: {right} instead of {key}"
             edit = partial(_set, place, "topologyKey", right)
@@ -31,6 +36,35 @@ def spread(s: Situation, rows: list[int]) -> Iterator[Candidate]:
         yield Candidate(title, Sort.RELAX, 0.9, pod=(wish,))
         if key not in keys:
             yield from _labelled(s, rows, key)
+    if len(hard) > 1:
+        yield from _together(s, hard)
+
+
+def _together(s: Situation, hard: list[tuple[int, Data]]) -> Iterator[Candidate]:
+    """Several stand in the way: each gets the smallest skew that does while others are wishes."""
+    edits, words, more = [], [], 0
+    for place, constraint in hard:
+        skew = int(constraint.get("maxSkew", 1))
+        others = [partial(_set, other, "whenUnsatisfiable", "ScheduleAnyway")
+                  for other, _ in hard if other != place]  # fmt: skip
+        if s.screen.fits(s.edited(others)):
+            continue
+        tried = sorted({skew + 1, *(each for each in SKEWS if each > skew)})
+        chosen = next(
+            (n for n in tried if s.screen.fits(s.edited([*others, _skewed(place, n)]))), None
+        )
+        if chosen is None:
+            return
+        edits.append(_skewed(place, chosen))
+        words.append(f"{chosen} instead of {skew} over {constraint.get('topologyKey', '')}")
+        more += chosen - skew
+    if len(edits) > 1:
+        title = f"allow a skew of {' and of '.join(words)}"
+        yield Candidate(title, Sort.RELAX, 1 + 0.01 * more, pod=tuple(edits))
+
+
+def _skewed(place: int, skew: int) -> partial[None]:
+    return partial(_set, place, "maxSkew", skew)
 
 
 def _looser(s: Situation, place: int, constraint: Data) -> Iterator[Candidate]:
@@ -38,15 +72,15 @@ def _looser(s: Situation, place: int, constraint: Data) -> Iterator[Candidate]:
     larger = [each for each in SKEWS if each > skew]
     tried = sorted({skew + 1, *larger})
     # The smallest that helps; where no skew does alone, another objection stands.
-    fits = _smallest(s, [partial(_set, place, "maxSkew", each) for each in tried])
+    fits = _smallest(s, [_skewed(place, each) for each in tried])
     chosen = tried[fits] if fits is not None else skew + 1
     if fits:
         between = list(range(tried[fits - 1] + 1, tried[fits]))
-        exact = _smallest(s, [partial(_set, place, "maxSkew", each) for each in between])
+        exact = _smallest(s, [_skewed(place, each) for each in between])
         chosen = between[exact] if exact is not None else chosen
     title = f"allow a skew of {chosen} instead of {skew} over {key}"
     amount = 0.1 + 0.01 * min(chosen - skew, 50)
-    yield Candidate(title, Sort.RELAX, amount, pod=(partial(_set, place, "maxSkew", chosen),))
+    yield Candidate(title, Sort.RELAX, amount, pod=(_skewed(place, chosen),))
     domains = constraint.get("minDomains")
     if domains:
         fewer = list(range(int(domains) - 1, 0, -1))
@@ -83,7 +117,8 @@ def _labelled(s: Situation, rows: list[int], key: str) -> Iterator[Candidate]:
             (labels[key] for labels in map(s.labels, range(len(s.names))) if key in labels), name
         )
         edit = ObjectEdit("Node", name, partial(_label, key, value))
-        yield Candidate(f"label {name} with {key}={value}", Sort.LABEL, row / 1e6, objects=(edit,))
+        title = f"label {name} with {key}={value}"
+        yield Candidate(title, Sort.LABEL, row / 1e6, objects=(edit,))
 
 
 def _label(key: str, value: str, node: Data) -> None:

@@ -1,8 +1,8 @@
 """VolumeBinding, VolumeZone, VolumeRestrictions, NodeVolumeLimits: claims, volumes and classes.
 
 A claim that is misspelt, missing or unbound, a class or a volume that does not exist, a volume
-whose zone has no node, a request larger than what is there.  Pods that are in the way are the
-business of `generators.room`.
+whose zone has no node, a request larger than what is there.  What keeps a claim from volumes that
+nobody has is in `free_volumes`; pods that are in the way are the business of `room`.
 """
 
 from __future__ import annotations
@@ -12,15 +12,20 @@ from functools import partial
 from typing import Any
 
 from stowplan.answers.changes import Candidate, Data, ObjectEdit, Sort
+from stowplan.answers.generators.free_volumes import (
+    bind,
+    claimed_size,
+    free_volumes,
+    reachable,
+    set_class,
+    set_size,
+)
 from stowplan.answers.situation import Situation
 from stowplan.answers.words import likeness, nearest, quantity
 from stowplan.objects.quantity import ceil_value, parse_quantity
 
 NO_PROVISIONER = "kubernetes.io/no-provisioner"
 DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
-ZONES = ("topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone",
-         "topology.kubernetes.io/region", "failure-domain.beta.kubernetes.io/region")  # fmt: skip
-BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
 NEW_SIZE = "1Gi"
 WAITS = "WaitForFirstConsumer"
 
@@ -41,7 +46,7 @@ def volumes(s: Situation, rows: list[int]) -> Iterator[Candidate]:
         if claim is None:
             yield from _missing_claim(s, place, name, list(claims))
         elif not claim.spec.volume_name:
-            yield from _unbound(s, claim)
+            yield from _unbound(s, claim, rows)
         else:
             yield from _bound(s, claim, rows)
 
@@ -66,17 +71,19 @@ def _template_class(
     wanted = (template.get("spec") or {}).get("storageClassName") or ""
     useful = _useful_classes(s)
     right = nearest(wanted, useful)
-    if name not in claims or wanted in useful or right is None:
+    if name not in claims or wanted in useful:
         return
+    for other in [right] if right is not None else useful[:2]:
 
-    def edit(pod: Data) -> None:
-        made = pod["spec"]["volumes"][place]["ephemeral"]["volumeClaimTemplate"]
-        made["spec"]["storageClassName"] = right
+        def edit(pod: Data, other: str = other) -> None:
+            made = pod["spec"]["volumes"][place]["ephemeral"]["volumeClaimTemplate"]
+            made["spec"]["storageClassName"] = other
 
-    title = f"correct the class of the volume {volume.get('name', '')}: {right} instead of {wanted}"
-    made = ObjectEdit("PersistentVolumeClaim", claims[name].key, partial(_set_class, right))
-    amount = 1 - likeness(wanted, right)
-    yield Candidate(title, Sort.CORRECT, amount, pod=(edit,), objects=(made,))
+        sort = Sort.CORRECT if right is not None else Sort.OTHER
+        title = f"change the class of the volume {volume.get('name', '')} from {wanted} to {other}"
+        made = ObjectEdit("PersistentVolumeClaim", claims[name].key, partial(set_class, other))
+        amount = 1 - likeness(wanted, other)
+        yield Candidate(title, sort, amount, pod=(edit,), objects=(made,))
 
 
 # -- claims ---------------------------------------------------------------------------------
@@ -120,7 +127,7 @@ def _useful_classes(s: Situation) -> list[str]:
     return [each.name for each in sorted(classes, key=order)]
 
 
-def _unbound(s: Situation, claim: Any) -> Iterator[Candidate]:
+def _unbound(s: Situation, claim: Any, rows: list[int]) -> Iterator[Candidate]:
     classes = {each.name: each for each in s.objects("StorageClass")}
     wanted = claim.spec.storage_class_name or ""
     if wanted and wanted not in classes:
@@ -130,78 +137,23 @@ def _unbound(s: Situation, claim: Any) -> Iterator[Candidate]:
         for name in others:
             sort = Sort.CORRECT if name == right else Sort.OTHER
             title = f"change the class of claim {claim.name} from {wanted!r} to {name!r}"
-            edit = ObjectEdit("PersistentVolumeClaim", claim.key, partial(_set_class, name))
+            edit = ObjectEdit("PersistentVolumeClaim", claim.key, partial(set_class, name))
             yield Candidate(title, sort, 1 - likeness(wanted, name), objects=(edit,))
-    yield from _available(s, claim)
+    yield from free_volumes(s, claim, rows)
     made = classes.get(wanted)
     if made is not None:
         yield from _topologies(s, made)
     yield from _capacities(s, claim)
     for name in _useful_classes(s)[:3] if not wanted else ():
         title = f"give the claim {claim.name} the class {name!r}"
-        edit = ObjectEdit("PersistentVolumeClaim", claim.key, partial(_set_class, name))
+        edit = ObjectEdit("PersistentVolumeClaim", claim.key, partial(set_class, name))
         yield Candidate(title, Sort.OTHER, 1, objects=(edit,))
     yield _new_volume(s, claim, f"{claim.name}-volume")
 
 
-def _set_class(name: str, claim: Data) -> None:
-    claim["spec"]["storageClassName"] = name
-
-
-def _available(s: Situation, claim: Any) -> Iterator[Candidate]:
-    """Volumes that nobody has, and what keeps the claim from them."""
-    size = _storage(claim.spec.resources and claim.spec.resources.requests)
-    modes = set(claim.spec.access_modes or ())
-    for volume in s.objects("PersistentVolume"):
-        if volume.spec.claim_ref is not None:
-            continue
-        has = _storage(volume.spec.capacity)
-        class_fits = volume.spec.storage_class_name == (claim.spec.storage_class_name or "")
-        modes_fit = modes <= set(volume.spec.access_modes or ())
-        bound = ObjectEdit("PersistentVolumeClaim", claim.key, partial(_bind, volume.name))
-        if class_fits and has >= size and modes_fit:
-            title = f"bind the claim {claim.name} to the volume {volume.name}"
-            yield Candidate(title, Sort.PROVIDE, 0, objects=(bound,))
-        elif class_fits and modes_fit:
-            text = quantity("storage", has)
-            title = f"let the claim {claim.name} ask for {text}, as the volume {volume.name} has"
-            edit = ObjectEdit("PersistentVolumeClaim", claim.key, partial(_set_size, text))
-            yield Candidate(title, Sort.LESS, 1 - has / max(size, 1), objects=(edit,))
-        elif class_fits and has >= size:
-            new = list(volume.spec.access_modes or ())
-            title = f"let the claim {claim.name} ask for {', '.join(new)}, as {volume.name} has"
-            edit = ObjectEdit("PersistentVolumeClaim", claim.key, partial(_set_modes, new))
-            yield Candidate(title, Sort.OTHER, 0.5, objects=(edit,))
-        elif has >= size and modes_fit:
-            own, other = claim.spec.storage_class_name or "", volume.spec.storage_class_name
-            title = f"change the class of claim {claim.name} from {own!r} to {other!r}"
-            edit = ObjectEdit("PersistentVolumeClaim", claim.key, partial(_set_class, other))
-            alike = likeness(own, other)
-            sort = Sort.CORRECT if alike >= 0.6 else Sort.OTHER
-            yield Candidate(title, sort, 1 - alike, objects=(edit,))
-
-
-def _storage(amounts: Any) -> int:
-    text = (amounts or {}).get("storage")
-    return 0 if text is None else ceil_value(parse_quantity(text))
-
-
-def _set_size(text: str, claim: Data) -> None:
-    claim["spec"]["resources"]["requests"]["storage"] = text
-
-
-def _set_modes(modes: list[str], claim: Data) -> None:
-    claim["spec"]["accessModes"] = modes
-
-
-def _bind(volume: str, claim: Data) -> None:
-    claim["metadata"].setdefault("annotations", {})[BIND_COMPLETED] = "yes"
-    claim["spec"]["volumeName"] = volume
-
-
 def _new_volume(s: Situation, claim: Any, name: str) -> Candidate:
     """Bound to the claim, unless the scheduler will bind it."""
-    size = quantity("storage", _storage(claim.spec.resources and claim.spec.resources.requests))
+    size = quantity("storage", claimed_size(claim))
     body: Data = {
         "apiVersion": "v1",
         "kind": "PersistentVolume",
@@ -219,7 +171,7 @@ def _new_volume(s: Situation, claim: Any, name: str) -> Candidate:
     title = f"create the volume {name} for the claim {claim.name}"
     if claim.spec.volume_name or _waits(s, claim):
         return Candidate(title, Sort.PROVIDE, 1, create=(body,))
-    bound = ObjectEdit("PersistentVolumeClaim", claim.key, partial(_bind, name))
+    bound = ObjectEdit("PersistentVolumeClaim", claim.key, partial(bind, name))
     return Candidate(title, Sort.PROVIDE, 1, create=(body,), objects=(bound,))
 
 
@@ -254,7 +206,7 @@ def _set_topology(number: int, place: int, at: int, value: str, made: Data) -> N
 
 def _capacities(s: Situation, claim: Any) -> Iterator[Candidate]:
     """The largest that a driver has room for."""
-    size = _storage(claim.spec.resources and claim.spec.resources.requests)
+    size = claimed_size(claim)
     rooms = {
         ceil_value(parse_quantity(each.maximum_volume_size or each.capacity))
         for each in s.objects("CSIStorageCapacity")
@@ -264,7 +216,7 @@ def _capacities(s: Situation, claim: Any) -> Iterator[Candidate]:
     for room in sorted((room for room in rooms if 0 < room < size), reverse=True)[:2]:
         text = quantity("storage", room)
         title = f"let the claim {claim.name} ask for {text}, which is what there is room for"
-        edit = ObjectEdit("PersistentVolumeClaim", claim.key, partial(_set_size, text))
+        edit = ObjectEdit("PersistentVolumeClaim", claim.key, partial(set_size, text))
         yield Candidate(title, Sort.LESS, 1 - room / size, objects=(edit,))
 
 
@@ -276,7 +228,7 @@ def _bound(s: Situation, claim: Any, rows: list[int]) -> Iterator[Candidate]:
     name = claim.spec.volume_name
     volume = known.get(name)
     if volume is not None:
-        yield from _reachable(s, volume, rows)
+        yield from reachable(s, volume, rows)
         return
     free = [n for n, each in known.items()
             if each.spec.claim_ref is None or each.spec.claim_ref.name == claim.name]  # fmt: skip
@@ -290,51 +242,3 @@ def _bound(s: Situation, claim: Any, rows: list[int]) -> Iterator[Candidate]:
 
 def _set_volume(name: str, claim: Data) -> None:
     claim["spec"]["volumeName"] = name
-
-
-def _reachable(s: Situation, volume: Any, rows: list[int]) -> Iterator[Candidate]:
-    """Values of labels that tie the volume to nodes that there are not."""
-    for key, value, change in _ties(volume):
-        values = {labels[key] for labels in map(s.labels, range(len(s.names))) if key in labels}
-        if value not in values:
-            right = nearest(value, values)
-            if right is not None:
-                title = f"correct the {key} of the volume {volume.name}: {right} instead of {value}"
-                edit = ObjectEdit("PersistentVolume", volume.name, partial(change, right))
-                yield Candidate(title, Sort.CORRECT, 1 - likeness(value, right), objects=(edit,))
-        for row in rows[:2]:
-            name = s.names[row]
-            if s.labels(row).get(key) != value:
-                edit = ObjectEdit("Node", name, partial(_label, key, value))
-                title = f"label {name} with {key}={value}"
-                yield Candidate(title, Sort.LABEL, row / 1e6, objects=(edit,))
-
-
-def ties(volume: Any) -> list[tuple[str, str]]:
-    """Labels that a node must have for the volume."""
-    return [(key, value) for key, value, _ in _ties(volume)]
-
-
-def _ties(volume: Any) -> Iterator[tuple[str, str, Any]]:
-    labels = volume.metadata.labels or {}
-    for key in ZONES:
-        if key in labels and "__" not in labels[key]:
-            yield key, labels[key], partial(_set_label, key)
-    required = volume.spec.node_affinity and volume.spec.node_affinity.required
-    for number, term in enumerate((required and required.node_selector_terms) or ()):
-        for place, each in enumerate(term.match_expressions or ()):
-            if each.operator == "In" and len(each.values or ()) == 1:
-                yield each.key, each.values[0], partial(_set_tie, number, place)
-
-
-def _set_label(key: str, value: str, volume: Data) -> None:
-    volume["metadata"]["labels"][key] = value
-
-
-def _set_tie(number: int, place: int, value: str, volume: Data) -> None:
-    terms = volume["spec"]["nodeAffinity"]["required"]["nodeSelectorTerms"]
-    terms[number]["matchExpressions"][place]["values"] = [value]
-
-
-def _label(key: str, value: str, node: Data) -> None:
-    node["metadata"].setdefault("labels", {})[key] = value

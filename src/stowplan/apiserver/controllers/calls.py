@@ -7,7 +7,6 @@ what was answered.  (client-go's controllers count expected events for the same 
 
 from __future__ import annotations
 
-import logging
 from dataclasses import dataclass, replace
 
 from stowplan.apiserver.controllers.shared import Shared
@@ -16,8 +15,9 @@ from stowplan.cluster.port import Answer, Done, call_one
 from stowplan.errors import ApiError, Conflict, NotFound
 from stowplan.objects.api import Bind, Request
 from stowplan.objects.kinds import Kind
+from stowplan.printable import logger
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 WAIT_MAX_S = 30.0
 """For a write to come back; then the watch is taken to have lost it."""

@@ -6,15 +6,15 @@ decides when work is done, so the same controllers run live and under the virtua
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Callable
 from functools import partial
 
 from stowplan.clock import Clock
 from stowplan.cluster.reflector import CallLater
+from stowplan.printable import logger
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 KEYS_PER_TURN = 16
 RETRY_MIN_S = 0.1

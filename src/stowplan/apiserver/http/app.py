@@ -7,7 +7,6 @@ whatever goes wrong into the Status object that says so.  Where to read on: `rea
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from random import Random
@@ -31,8 +30,9 @@ from stowplan.apiserver.http.subresources import scale_of
 from stowplan.apiserver.http.watch_stream import WatchStream
 from stowplan.clock import Clock
 from stowplan.errors import ApiError, TooManyRequests
+from stowplan.printable import logger
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 REQUESTS_MAX = 1000
 """Requests being answered at one time; one more is asked to come back."""

@@ -11,7 +11,6 @@ from __future__ import annotations
 import csv
 import hashlib
 import hmac
-import ipaddress
 import secrets
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
@@ -19,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stowplan.errors import Forbidden, InputError, Unauthorized
+from stowplan.objects.names import is_loopback
 
 ISSUED_MAX = 10_000
 """Tokens of service accounts that are remembered, `kubectl create token`."""
@@ -90,26 +90,10 @@ def _digest(token: str) -> bytes:
 
 def _check_local(headers: Mapping[str, str]) -> None:
     origin = headers.get("Origin", "")
-    if not _is_loopback(headers.get("Host", "localhost")):
+    if not is_loopback(headers.get("Host", "localhost")):
         raise Forbidden("forbidden: the Host of this request is not this machine")
-    if origin and not _is_loopback(origin.partition("://")[2]):
+    if origin and not is_loopback(origin.partition("://")[2]):
         raise Forbidden("forbidden: requests from web pages of other sites are not taken")
-
-
-def _is_loopback(authority: str) -> bool:
-    """
-    >>> [_is_loopback(it) for it in ("localhost:8001", "[::1]:80", "127.0.0.1", "evil.example:80")]
-    [True, True, True, False]
-    """
-    host, colon, port = authority.rpartition(":")
-    if not colon or not port.isdigit():
-        host = authority
-    if host.lower() == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
 
 
 def read_tokens(path: Path) -> dict[str, User]:

@@ -13,19 +13,21 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Any, NamedTuple
 
-from stowplan.objects.devices import ALL_DEVICES, EXACT_COUNT, DeviceTaint, DeviceToleration
+from stowplan.objects.devices import ALL_DEVICES, EXACT_COUNT
 from stowplan.plugins.dynamic_resources.capacity import Amounts, amounts_taken
 from stowplan.plugins.dynamic_resources.claim_cache import HeldDevices
 from stowplan.plugins.dynamic_resources.constraints import Constraint, make_constraint
 from stowplan.plugins.dynamic_resources.counters import PoolCounters
+from stowplan.plugins.dynamic_resources.demand import Demand
 from stowplan.plugins.dynamic_resources.device_entry import DeviceEntry, DeviceId
-from stowplan.plugins.dynamic_resources.pools import Pool
+from stowplan.plugins.dynamic_resources.pool import Candidate, Pool
 from stowplan.plugins.dynamic_resources.requests import (
     RESULTS_MAX,
     AllocationError,
     Ask,
     ClaimAsk,
 )
+from stowplan.plugins.dynamic_resources.tolerations import all_tolerated
 from stowplan.state.node_info import NodeInfo
 
 
@@ -75,11 +77,6 @@ Choices = list[list[Choice]]
 """Per claim, in the order of choice."""
 
 
-class Candidate(NamedTuple):
-    entry: DeviceEntry
-    pool: Pool
-
-
 @dataclass(slots=True, eq=False)
 class _Task:
     """An `Ask` on this node."""
@@ -110,10 +107,7 @@ class NodeSearch:
         self._held = held
         self._steps_left = steps_max
         self._candidates = [
-            Candidate(entry, pool)
-            for pool in pools
-            if not (pool.is_incomplete or pool.is_invalid)
-            for entry in pool.devices
+            Candidate(entry, pool) for pool in pools if pool.is_usable for entry in pool.devices
         ]
         self._claims: list[_ClaimTask] = []
         self._taken: set[DeviceId] = set()
@@ -166,7 +160,7 @@ class NodeSearch:
             raise AllocationError(f"{where}: unsupported count mode {mode}")
         found: list[Candidate] = []
         for pool in self._pools:
-            if pool.is_incomplete or pool.is_invalid:
+            if not pool.is_usable:
                 state = "being updated" if pool.is_incomplete else "invalid"
                 raise AllocationError(
                     f"{where}: asks for all devices, "
@@ -180,41 +174,8 @@ class NodeSearch:
         return _Task(ask, len(found), found)
 
     def _may_suffice(self) -> bool:
-        """Whether there are as many devices as are asked for, whatever else speaks against them.
-
-        If not, there is no need to try all ways to choose too few.  Where something is asked for
-        that may end the search with an error, the search has to say so.
-        """
-        wanted, fitting, is_shared = 0, set[int](), False
-        for claim in self._claims:
-            for tasks in claim.requests:
-                if any(task.everything is not None or task.ask.is_admin for task in tasks):
-                    return True
-                enough = False
-                for task in tasks:
-                    found = self._fitting(task.ask)
-                    if found is None:
-                        return True
-                    fitting.update(found)
-                    shared = any(self._candidates[n].entry.is_shareable for n in found)
-                    is_shared = is_shared or shared
-                    enough = enough or shared or len(found) >= task.count
-                if not enough:
-                    return False
-                wanted += min(task.count for task in tasks)
-        return is_shared or len(fitting) >= wanted
-
-    def _fitting(self, ask: Ask) -> list[int] | None:
-        """The candidates that are free and match, by number; None where a selector fails."""
-        found = []
-        for number, (entry, _) in enumerate(self._candidates):
-            if entry.id not in self._held.dedicated:
-                selected = entry.selected_by(ask.selectors)
-                if selected is True:
-                    found.append(number)
-                elif selected is not False:
-                    return None
-        return found
+        demand = Demand(self._node, self._candidates, self._held, self._counters_of)
+        return demand.can_be_met([(it.claim.requests, it.constraints) for it in self._claims])
 
     # -- the search -------------------------------------------------------------------------
     #
@@ -376,21 +337,3 @@ class NodeSearch:
         if found is None:
             found = self._counters[id(pool)] = PoolCounters(pool, self._held)
         return found
-
-
-def all_tolerated(
-    taints: tuple[DeviceTaint, ...], tolerations: list[DeviceToleration] | None
-) -> bool:
-    return not taints or all(
-        any(_tolerates(it, taint) for it in tolerations or ()) for taint in taints
-    )
-
-
-def _tolerates(toleration: DeviceToleration, taint: DeviceTaint) -> bool:
-    if toleration.effect and toleration.effect != taint.effect:
-        return False
-    if toleration.key and toleration.key != taint.key:
-        return False
-    if toleration.operator in ("", "Equal"):
-        return toleration.value == taint.value
-    return toleration.operator == "Exists"

@@ -16,6 +16,10 @@ Value = tuple[str, Any]
 
 
 class Constraint(Protocol):
+    attribute: str
+
+    def concerns(self, request: str, sub: str) -> bool: ...
+
     def add(self, request: str, sub: str, entry: DeviceEntry) -> bool:
         """Take the device in, unless it violates the constraint."""
 
@@ -25,15 +29,15 @@ class Constraint(Protocol):
 class _OfRequests:
     def __init__(self, constraint: DeviceConstraint, attribute: str) -> None:
         self._requests = frozenset(constraint.requests or ())
-        self._attribute = attribute
+        self.attribute = attribute
         self._count = 0
 
-    def _concerns(self, request: str, sub: str) -> bool:
+    def concerns(self, request: str, sub: str) -> bool:
         names = self._requests
         return not names or request in names or (bool(sub) and f"{request}/{sub}" in names)
 
-    def _value(self, entry: DeviceEntry) -> Value | None:
-        found = entry.attribute(self._attribute)
+    def value(self, entry: DeviceEntry) -> Value | None:
+        found = entry.attribute(self.attribute)
         return None if found is None else attribute_value(found)
 
 
@@ -41,9 +45,9 @@ class Match(_OfRequests):
     _common: Value | None = None
 
     def add(self, request: str, sub: str, entry: DeviceEntry) -> bool:
-        if not self._concerns(request, sub):
+        if not self.concerns(request, sub):
             return True
-        value = self._value(entry)
+        value = self.value(entry)
         if value is None or (self._count and value != self._common):
             return False
         self._common = value
@@ -51,7 +55,7 @@ class Match(_OfRequests):
         return True
 
     def remove(self, request: str, sub: str) -> None:
-        if self._concerns(request, sub):
+        if self.concerns(request, sub):
             self._count -= 1
 
 
@@ -61,9 +65,9 @@ class Distinct(_OfRequests):
         self._values: dict[str, Value] = {}
 
     def add(self, request: str, sub: str, entry: DeviceEntry) -> bool:
-        if not self._concerns(request, sub):
+        if not self.concerns(request, sub):
             return True
-        value = self._value(entry)
+        value = self.value(entry)
         if value is None or (self._count and value in self._values.values()):
             return False
         self._values[request] = value
@@ -71,7 +75,7 @@ class Distinct(_OfRequests):
         return True
 
     def remove(self, request: str, sub: str) -> None:
-        if self._concerns(request, sub):
+        if self.concerns(request, sub):
             self._values.pop(request, None)
             self._count -= 1
 

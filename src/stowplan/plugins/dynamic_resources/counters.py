@@ -5,9 +5,12 @@ Partitions of one device consume from the same counter sets, so that taking one 
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from itertools import accumulate
+
 from stowplan.plugins.dynamic_resources.claim_cache import HeldDevices
 from stowplan.plugins.dynamic_resources.device_entry import Counters, DeviceEntry
-from stowplan.plugins.dynamic_resources.pools import Pool
+from stowplan.plugins.dynamic_resources.pool import Pool
 
 
 class PoolCounters:
@@ -18,6 +21,19 @@ class PoolCounters:
         for entry in (*pool.devices, *pool.others):
             if entry.consumes and held.is_used(entry.id):
                 self._add(entry, -1)
+
+    def have(self, entry: DeviceEntry) -> bool:
+        """Whether it could be taken."""
+        return self.most((entry,)) > 0
+
+    def most(self, entries: Collection[DeviceEntry]) -> int:
+        """As many of these, or fewer, can be taken together: by each counter for itself."""
+        count = len(entries)
+        for name, values in self._left.items():
+            for counter, left in values.items():
+                wanted = sorted((it.consumes or {}).get(name, {}).get(counter, 0) for it in entries)
+                count = min(count, sum(total <= left for total in accumulate(wanted)))
+        return count
 
     def take(self, entry: DeviceEntry) -> bool:
         """False, and nothing taken, if any counter of the pool would then be exceeded.

@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stowplan.plugins.dynamic_resources.claim_cache import ClaimCache, PoolState
-from stowplan.plugins.dynamic_resources.pools import Pool, PoolForm, Slices
+from stowplan.plugins.dynamic_resources.pool import Pool, PoolForm
+from stowplan.plugins.dynamic_resources.pools import Slices
 from stowplan.state.node_info import NodeInfo
 from stowplan.state.node_table import NodeTable
 from stowplan.state.row_follower import RowFollower
@@ -46,7 +47,7 @@ class DeviceColumn:
         self.numbers: Numbers = np.zeros(0, np.intp)
         """Per row that of its offer, from 1 on; 0 for rows without a node."""
         self.generation = 0
-        """Grows when all rows may have other numbers, or numbers another meaning."""
+        """Grows when numbers get another meaning."""
         self.version = 0
         """Grows with every row that gets another number."""
         self._log: deque[int] = deque(maxlen=_LOG_MAX)
@@ -58,13 +59,15 @@ class DeviceColumn:
         names = slices.changed_since(self._slices_seen)
         devices = held.changed_since(self._held_seen)
         self._slices_seen, self._held_seen = slices.version, held.version
-        too_many = len(self._known) > OFFERS_MAX + nodes.size
-        if rows is None or names is None or devices is None or too_many:
+        if len(self._known) > OFFERS_MAX + nodes.size:
+            self.generation += 1
+            self._known = {}
+            rows = None
+        if rows is None or names is None or devices is None:
             self._number_all(nodes)
             return
-        if devices:
-            for pool_id in {(driver, pool) for driver, pool, _ in devices}:
-                names += slices.nodes_with(pool_id)
+        for device in set(devices):
+            names += slices.nodes_with(device)
         found = [row for name in names if (row := nodes.row_of.get(name)) is not None]
         self._number_some(nodes, (*rows, *found))
 
@@ -74,8 +77,8 @@ class DeviceColumn:
         return None if count > len(self._log) else list(islice(reversed(self._log), count))
 
     def _number_all(self, nodes: NodeTable) -> None:
-        self.generation += 1
-        self._known = {}
+        self.version += 1
+        self._log.clear()
         self.numbers = np.fromiter(map(self._number, nodes.infos), np.intp, nodes.size)
 
     def _number_some(self, nodes: NodeTable, rows: Iterable[int]) -> None:
@@ -92,11 +95,19 @@ class DeviceColumn:
         state_of = self._claims.held.state_of
         offer = tuple(
             [
-                (pool.form, state_of(pool.id), _to_be_had(pool, node))
+                (pool.form, _seen_of(pool, state_of(pool.id)), _to_be_had(pool, node))
                 for pool in self._slices.pools(node)
             ]
         )
         return self._known.setdefault(offer, len(self._known) + 1)
+
+
+def _seen_of(pool: Pool, state: PoolState) -> PoolState:
+    if not pool.is_usable:
+        return ()
+    if not (state and pool.is_part):
+        return state
+    return tuple([held for held in state if held[0] in pool.device_names])
 
 
 def _to_be_had(pool: Pool, node: NodeInfo) -> tuple[bool, ...]:

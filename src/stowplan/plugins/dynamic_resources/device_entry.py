@@ -180,7 +180,7 @@ class DeviceEntry:
 class SliceContent:
     """What slices with the same driver, devices and counters share."""
 
-    __slots__ = ("__weakref__", "_devices", "counter_sets", "spec")
+    __slots__ = ("__weakref__", "_devices", "counter_sets", "counts", "spec")
 
     def __init__(self, spec: ResourceSliceSpec) -> None:
         self.spec = spec
@@ -189,6 +189,10 @@ class SliceContent:
             (it.name, {name: parse_quantity(c.value) for name, c in (it.counters or {}).items()})
             for it in spec.shared_counters or ()
         )
+        self.counts = bool(self.counter_sets) or any(
+            device.consumes_counters for device in spec.devices or ()
+        )
+        """Whether it has to do with counters."""
         self._devices: tuple[DeviceContent, ...] | None = None
 
     @property
@@ -255,6 +259,11 @@ class SliceEntry:
     def is_local(self) -> bool:
         """Whether it is for one node, and no other has to know of it."""
         return bool(self.node_name) and not self.counter_sets
+
+    @property
+    def only_counts(self) -> bool:
+        """Whether it has counters for devices of other slices, and none of its own."""
+        return bool(self.counter_sets) and not self.object.spec.devices
 
     @property
     def devices(self) -> tuple[DeviceEntry, ...]:

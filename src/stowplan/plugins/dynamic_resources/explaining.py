@@ -10,12 +10,12 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from stowplan.objects.devices import ALL_DEVICES
-from stowplan.plugins.dynamic_resources.allocator import all_tolerated
 from stowplan.plugins.dynamic_resources.capacity import amounts_taken
 from stowplan.plugins.dynamic_resources.claim_cache import HeldDevices
 from stowplan.plugins.dynamic_resources.device_entry import DeviceEntry, DeviceId
 from stowplan.plugins.dynamic_resources.pools import Slices
 from stowplan.plugins.dynamic_resources.requests import AllocationError, Ask, ClaimAsk
+from stowplan.plugins.dynamic_resources.tolerations import all_tolerated
 from stowplan.state.node_info import NodeInfo
 
 

@@ -42,7 +42,8 @@ from stowplan.plugins.dynamic_resources.needed_resources import (
     needed_on,
     wanted_by,
 )
-from stowplan.plugins.dynamic_resources.pools import Pool, Slices
+from stowplan.plugins.dynamic_resources.pool import Pool
+from stowplan.plugins.dynamic_resources.pools import Slices
 from stowplan.plugins.dynamic_resources.requests import AllocationError, ClaimAsk, read_claim
 from stowplan.plugins.dynamic_resources.scoring import points_of_choices
 from stowplan.state.node_info import NodeInfo

@@ -20,7 +20,7 @@ from stowplan.objects.devices import DeviceClass, ResourceClaim
 from stowplan.plugins.dynamic_resources.allocator import Choice, Choices
 from stowplan.plugins.dynamic_resources.device_column import NO_NODE, DeviceColumn, Numbers
 from stowplan.plugins.dynamic_resources.extended_resources import SpecialClaim
-from stowplan.plugins.dynamic_resources.pools import Pool
+from stowplan.plugins.dynamic_resources.pool import Pool
 from stowplan.plugins.dynamic_resources.requests import AllocationError, ClaimAsk, read_claim
 from stowplan.state.node_info import NodeInfo
 from stowplan.state.node_table import NodeTable

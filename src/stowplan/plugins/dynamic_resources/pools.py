@@ -1,102 +1,22 @@
-"""Which devices a node can have: slices put together into pools.
+"""Which devices a node can have: all slices of the cluster, put together into pools (`pool`).
 
-A pool is what all slices of one driver and pool name in their newest generation say together; while
-some of them are missing, nothing of it is used.  Pools of the same content share a `PoolForm`, so
-that what follows from the content is worked out once.  Mirrors `pools_incubating.go` of upstream's
-`dynamic-resource-allocation/structured`.
+A slice with counters concerns all nodes, but all that most of them see of its pool is whether it
+can be used: that is worked out once for all (`_put_aside`).  What changed is told node by node.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from itertools import islice
 
 from stowplan.objects.devices import ResourceSlice
-from stowplan.plugins.dynamic_resources.device_entry import (
-    Counters,
-    DeviceContent,
-    DeviceEntry,
-    PoolId,
-    SliceContent,
-    SliceEntry,
-)
+from stowplan.plugins.dynamic_resources.device_entry import DeviceId, PoolId, SliceEntry
+from stowplan.plugins.dynamic_resources.pool import Forms, Pool, PoolSlices
 from stowplan.state.node_info import NodeInfo
 from stowplan.state.object_index import ObjectIndex
 
 _LOG_MAX = 4096
-
-_FORMS_MAX = 4096
-
-_Contents = tuple[SliceContent, ...]
-
-
-class PoolForm:
-    """What pools of one content have in common, whatever they are called."""
-
-    __slots__ = ("counters", "goes_last", "has_places", "is_incomplete", "is_invalid")
-
-    def __init__(self, relevant: _Contents, others: _Contents, *, is_incomplete: bool) -> None:
-        devices, rest = _devices_in(relevant), _devices_in(others)
-        sets = [it for content in (*relevant, *others) for it in content.counter_sets]
-        self.counters: Counters = dict(sets)
-        """What the pool's counter sets hold."""
-        self.is_incomplete = is_incomplete
-        self.is_invalid = not is_incomplete and (
-            len({it.device.name for it in devices}) < len(devices)
-            or len(self.counters) < len(sets)
-            or not all(_are_known(it.consumes, self.counters) for it in (*devices, *rest))
-        )
-        self.goes_last = any(it.device.binding_conditions is not None for it in devices)
-        self.has_places = any(it.places is not None for it in devices)
-        """Whether it is up to each device which nodes can have it."""
-
-
-class Pool:
-    __slots__ = ("_devices", "_others", "_relevant", "_rest", "form", "id")
-
-    def __init__(
-        self,
-        pool_id: PoolId,
-        form: PoolForm,
-        relevant: tuple[SliceEntry, ...],
-        rest: tuple[SliceEntry, ...],
-    ) -> None:
-        self.id = pool_id
-        self.form = form
-        self._relevant, self._rest = relevant, rest
-        self._devices: tuple[DeviceEntry, ...] | None = None
-        self._others: tuple[DeviceEntry, ...] | None = None
-
-    @property
-    def name(self) -> str:
-        return "/".join(self.id)
-
-    @property
-    def is_incomplete(self) -> bool:
-        return self.form.is_incomplete
-
-    @property
-    def is_invalid(self) -> bool:
-        return self.form.is_invalid
-
-    @property
-    def counters(self) -> Counters:
-        return self.form.counters
-
-    @property
-    def devices(self) -> tuple[DeviceEntry, ...]:
-        """In the order they are tried; only those of slices that concern the node."""
-        if self._devices is None:
-            self._devices = tuple(_devices_of(self._relevant))
-        return self._devices
-
-    @property
-    def others(self) -> tuple[DeviceEntry, ...]:
-        """Devices of slices that do not: they count where counters are shared."""
-        if self._others is None:
-            self._others = tuple(_devices_of(self._rest))
-        return self._others
 
 
 class Slices:
@@ -109,12 +29,15 @@ class Slices:
         self._seen = -1
         self._of_node: dict[str, list[SliceEntry]] = {}
         self._of_any: list[SliceEntry] = []
-        """Those that are not of one node, or that hold counters."""
-        self._of_pool: dict[PoolId, list[SliceEntry]] = {}
+        """Those with devices that are not of one node."""
+        self._of_pool: dict[PoolId, PoolSlices] = {}
+        self._broken: dict[PoolId, Pool] = {}
+        """Pools with counters that cannot be used even by nodes which have no devices of them."""
+        self._broken_in_order: tuple[list[Pool], list[Pool]] | None = None
         self._pools: dict[str, tuple[object, list[Pool]]] = {}
         """Node -> the object that it was, and its pools."""
-        self._nodes_with: dict[PoolId, set[str]] = {}
-        self._forms: dict[tuple[_Contents, _Contents, bool], PoolForm] = {}
+        self._nodes_with: dict[PoolId | DeviceId, set[str]] = {}
+        self._forms = Forms()
         self.version = 0
         """Grows with every node that may have other pools than before."""
         self._log: deque[str] = deque(maxlen=_LOG_MAX)
@@ -137,7 +60,7 @@ class Slices:
         for key in dict.fromkeys(changed):
             thing, known = self._all.get(key), self._entries.get(key)
             if thing is not (None if known is None else known.object):
-                self._put(key, known, None if thing is None else SliceEntry(thing))
+                self._exchange(key, known, None if thing is None else SliceEntry(thing))
 
     def _read_all(self) -> None:
         before, self._entries = self._entries, {}
@@ -149,42 +72,62 @@ class Slices:
             self._entries[key] = known
             for entries in self._lists_of(known):
                 entries.append(known)
+        self._broken = {}
+        for pool_id in self._of_pool:
+            self._put_aside(pool_id)
         self._change_all()
 
-    def _put(self, key: str, old: SliceEntry | None, new: SliceEntry | None) -> None:
-        """Exchange a slice, where it stood if it is of the same node and pool."""
-        before = list(self._lists_of(old)) if old is not None else []
-        after = list(self._lists_of(new)) if new is not None else []
-        self._change(it for entries in (*before, *after) for it in entries)
-        for entries in before:
-            assert old is not None
-            if new is not None and any(entries is it for it in after):
-                entries[entries.index(old)] = new
-            else:
-                entries.remove(old)
-        for entries in after:
-            assert new is not None
-            if not any(entries is it for it in before):
-                entries.append(new)
-        if new is None:
+    def _exchange(self, key: str, old: SliceEntry | None, new: SliceEntry | None) -> None:
+        """Also what concerns other slices of the same pool is to be looked at again."""
+        if old is not None:
             del self._entries[key]
-        else:
+            for entries in self._lists_of(old):
+                entries.remove(old)
+        if new is not None:
             self._entries[key] = new
-            self._change((new,))
+            for entries in self._lists_of(new):
+                entries.append(new)
+        both = [entry for entry in (old, new) if entry is not None]
+        for pool_id in {entry.id for entry in both}:
+            slices = self._of_pool[pool_id]
+            slices.changed()
+            self._change((*both, *slices.entries))
+            self._put_aside(pool_id)
+            if not slices.entries:
+                del self._of_pool[pool_id]
 
     def _lists_of(self, entry: SliceEntry) -> Iterator[list[SliceEntry]]:
-        yield self._of_pool.setdefault(entry.id, [])
-        yield self._of_node.setdefault(entry.node_name, []) if entry.is_local else self._of_any
+        of_pool = self._of_pool.get(entry.id)
+        if of_pool is None:
+            of_pool = self._of_pool[entry.id] = PoolSlices(entry.id)
+        yield of_pool.entries
+        if entry.is_local:
+            yield self._of_node.setdefault(entry.node_name, [])
+        elif not entry.only_counts:
+            yield self._of_any
+
+    def _put_aside(self, pool_id: PoolId) -> None:
+        """See whether nodes without devices of the pool have to know that it cannot be used."""
+        slices = self._of_pool[pool_id]
+        counting = slices.counting()
+        pool = slices.on(counting, self._forms) if counting else None
+        if pool is not None and not pool.is_usable:
+            self._broken[pool_id] = pool
+        elif self._broken.pop(pool_id, None) is None:
+            return
+        self._broken_in_order = None
+        self._change_all()
 
     def _change(self, entries: Iterable[SliceEntry]) -> None:
-        """What concerns these slices, or those of the same pool, is to be looked at again."""
+        """What concerns these slices is to be looked at again."""
         for entry in entries:
-            if not entry.is_local:
+            if entry.is_local:
+                self._pools.pop(entry.node_name, None)
+                self.version += 1
+                self._log.append(entry.node_name)
+            elif not entry.only_counts:
                 self._change_all()
                 return
-            self._pools.pop(entry.node_name, None)
-            self.version += 1
-            self._log.append(entry.node_name)
 
     def _change_all(self) -> None:
         self._pools, self._nodes_with = {}, {}
@@ -202,81 +145,56 @@ class Slices:
     # -- pools ------------------------------------------------------------------------------
 
     def pools(self, node: NodeInfo) -> list[Pool]:
-        """What the node can have devices from, in the order in which they are tried."""
+        """What the node can have devices from, in the order in which they are tried.
+
+        Of pools that none can use, and of which it would not have any device, two at most.
+        """
         known = self._pools.get(node.name)
         if known is None or known[0] is not node.node:
             known = self._pools[node.name] = (node.node, self._find(node))
             for pool in known[1]:
-                self._nodes_with.setdefault(pool.id, set()).add(node.name)
+                for part in self._parts_of(pool):
+                    self._nodes_with.setdefault(part, set()).add(node.name)
         return known[1]
 
-    def nodes_with(self, pool_id: PoolId) -> Iterable[str]:
-        """Among the nodes whose pools were asked for, those that have this one, or had it."""
-        return self._nodes_with.get(pool_id, ())
+    def _parts_of(self, pool: Pool) -> Iterable[PoolId | DeviceId]:
+        """What of it concerns a node when it is taken or given back."""
+        if not pool.is_usable:
+            return ()
+        return (it.id for it in pool.devices) if pool.is_part else (pool.id,)
+
+    def nodes_with(self, device: DeviceId) -> set[str]:
+        """Among the nodes whose pools were asked for, those that it concerns, or concerned."""
+        of_pool = self._nodes_with.get(device[:2], set())
+        return of_pool | self._nodes_with.get(device, set())
 
     def _find(self, node: NodeInfo) -> list[Pool]:
         found: dict[PoolId, list[SliceEntry]] = {}
         for entry in (*self._of_node.get(node.name, ()), *self._of_any):
-            if not entry.is_relevant(node):
-                continue
-            known = found.setdefault(entry.id, [])
-            if known and entry.generation > known[0].generation:
-                known.clear()
-            if not known or entry.generation == known[0].generation:
-                known.append(entry)
-        pools = [
-            pool
-            for pool_id in sorted(found)
-            if (pool := self._pool(pool_id, found[pool_id])) is not None
-        ]
-        return sorted(pools, key=lambda pool: pool.form.goes_last)
+            if entry.is_relevant(node):
+                found.setdefault(entry.id, []).append(entry)
+        pools = list(self._broken_elsewhere(found))
+        for pool_id, relevant in found.items():
+            slices = self._of_pool[pool_id]
+            pool = slices.on((*relevant, *slices.counting()), self._forms)
+            if pool is not None:
+                pools.append(pool)
+        return sorted(pools, key=lambda pool: (pool.form.goes_last, pool.id))
 
-    def _pool(self, pool_id: PoolId, relevant: list[SliceEntry]) -> Pool | None:
-        """None for one that is obsolete here."""
-        in_order = tuple(sorted(relevant, key=lambda entry: entry.name))
-        # Where slices disagree about their number, the first by name is right.
-        generation, wanted = in_order[0].generation, in_order[0].slice_count
-        others: list[SliceEntry] = []
-        if len(relevant) != wanted:
-            known = self._of_pool[pool_id]
-            if any(entry.generation > generation for entry in known):
-                return None
-            others = [
-                entry
-                for entry in known
-                if entry.generation == generation and not any(entry is it for it in relevant)
-            ]
-            if len(relevant) + len(others) != wanted:
-                return Pool(pool_id, self._form((), (), is_incomplete=True), (), ())
-        form = self._form(_contents_of(in_order), _contents_of(others), is_incomplete=False)
-        return Pool(pool_id, form, in_order, tuple(others))
+    def _broken_elsewhere(self, own: Container[PoolId]) -> Iterator[Pool]:
+        """The first one, where who asks for all devices ends, and the first invalid one.
 
-    def _form(self, relevant: _Contents, others: _Contents, *, is_incomplete: bool) -> PoolForm:
-        key = (relevant, others, is_incomplete)
-        found = self._forms.get(key)
-        if found is None:
-            if len(self._forms) >= _FORMS_MAX:
-                self._forms.clear()
-            found = self._forms[key] = PoolForm(relevant, others, is_incomplete=is_incomplete)
-        return found
-
-
-def _contents_of(entries: Iterable[SliceEntry]) -> _Contents:
-    return tuple(entry.content for entry in entries)
-
-
-def _devices_in(contents: _Contents) -> list[DeviceContent]:
-    return [device for content in contents for device in content.devices]
-
-
-def _devices_of(entries: Iterable[SliceEntry]) -> Iterator[DeviceEntry]:
-    return (device for entry in entries for device in entry.devices)
-
-
-def _are_known(consumed: Counters | None, counters: Counters) -> bool:
-    if not consumed:
-        return True
-    return all(
-        name in counters and counters[name].keys() >= amounts.keys()
-        for name, amounts in consumed.items()
-    )
+        No search sees a difference between these and all of them.
+        """
+        if not self._broken:
+            return
+        if self._broken_in_order is None:
+            broken = [self._broken[pool_id] for pool_id in sorted(self._broken)]
+            self._broken_in_order = broken, [pool for pool in broken if pool.is_invalid]
+        every, invalid = self._broken_in_order
+        first = next((pool for pool in every if pool.id not in own), None)
+        if first is not None:
+            yield first
+        other = next((pool for pool in invalid if pool.id not in own), None)
+        if other is not None and other is not first:
+            yield other

@@ -188,6 +188,10 @@ class InterPodAffinity:
         found = scores.normalized(pod.kind, nodes, rows, self._host_scores)
         return found if isinstance(found, int) else Normalized(found)
 
+    def raw_scores(self, cycle: Cycle, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Scores:
+        scores: AffinityScores = cycle.data[self._score_key]
+        return scores.of_rows(rows)
+
     def normalize_scores(
         self, cycle: Cycle, pod: PodInfo, nodes: NodeTable, rows: Rows, scores: Scores
     ) -> Scores:

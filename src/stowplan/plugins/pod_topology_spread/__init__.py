@@ -308,6 +308,10 @@ class PodTopologySpread:
         }
         return Normalized(kept.spread(normal, of_row))
 
+    def raw_scores(self, cycle: Cycle, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Scores:
+        state: _ScoreState = cycle.data[self._score_key]
+        return _raw_scores(state, nodes, rows)
+
     def normalize_scores(
         self, cycle: Cycle, pod: PodInfo, nodes: NodeTable, rows: Rows, scores: Scores
     ) -> Scores:

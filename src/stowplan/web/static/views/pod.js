@@ -4,6 +4,7 @@ import { html, useState } from "../lib.js";
 import { get, podPath, post } from "../api.js";
 import { enter, refresh, set, useData, useShared } from "../state.js";
 import { amount, count, plural, time, unit } from "../format.js";
+import { Opinion } from "./events.js";
 import { Badge, Card, Loading, NodeLink, Pager, PodLink, Problem, SearchField, Table, usePages, useStill } from "../parts.js";
 
 const LIMIT = 50;
@@ -29,6 +30,7 @@ export function PodsView() {
 
 /** @param {{name: string}} props */
 export function PodView({ name }) {
+  const { about } = useShared();
   const { data, error } = useData(podPath(name));
   const [chosen, setChosen] = useState(/** @type {number | null} */ (null));
   if (error && !data) return html`<${Problem} error=${error} />`;
@@ -37,7 +39,8 @@ export function PodView({ name }) {
   const position = chosen === null || chosen > last ? last : chosen;
   const attempt = data.attempts[position];
   return html`<${Standing} pod=${data} />
-    ${data.node ? null : html`<${Why} name=${name} />`}
+    ${about?.kind === "beside" ? html`<${SecondOpinion} pod=${data} />` : null}
+    ${data.node || data.ours ? null : html`<${Why} name=${name} />`}
     ${data.attempts.length ? html`<${Card} title="Attempts" id="attempts">
       <ol class="attempts">${data.attempts.map((/** @type {any} */ each) => html`<li key=${each.position}><button type="button" class="attempt" aria-pressed=${each.position === position ? "true" : "false"} onClick=${() => setChosen(each.position)}>
         <span class="attempt-n">${each.attempt || each.position + 1}</span><span>${each.node ? html`placed on <span class="mono">${each.node}</span>` : each.nominated ? html`makes room on <span class="mono">${each.nominated}</span>` : each.gated ? "held back" : "no node"}</span><span class="dim">${time(each.time)}</span></button></li>`)}</ol>
@@ -46,6 +49,15 @@ export function PodView({ name }) {
       : html`<p class="note">There is no decision on this pod here: it came with its node, or nobody has tried it.</p>`}
     <${WhyNot} name=${name} placed=${Boolean(data.node)} />
     <${Manifest} kind="Pod" name=${name} />`;
+}
+
+/** Beside the cluster's own scheduler: what ours says. @param {{pod: any}} props */
+function SecondOpinion({ pod }) {
+  const { data } = useData("opinions", { pod: pod.pod });
+  const judged = data?.rows[0];
+  return html`<${Card} title="Second opinion" id="opinion"><p>${pod.node
+    ? judged ? html`Its scheduler put it on <${NodeLink} name=${judged.node} />; ours: <${Opinion} row=${judged} />` : "It was placed before this page's server began to watch: there is no opinion on it."
+    : pod.ours ? html`It waits in the cluster. Ours would put it on <${NodeLink} name=${pod.ours} />, as the attempt below shows.` : "Ours finds no node for it either."}</p><//>`;
 }
 
 /** @param {{pod: any}} props */
@@ -118,7 +130,7 @@ function DecisionTable({ name, position, attempt }) {
   const [text, setText] = useState("");
   const [form, setForm] = useState("weighted");
   const asked = useStill(text, 250);
-  const { data, error, loading } = useData(attempt.hasDetail ? `${podPath(name)}/attempts/${position}` : null, { ...pages.query, q: asked }, { once: true });
+  const { data, error, loading } = useData(attempt.hasDetail ? `${podPath(name)}/attempts/${position}` : null, { ...pages.query, q: asked, form }, { once: true });
   if (!attempt.hasDetail) return html`<p class="note">What every plugin said is not remembered any more for this attempt.</p>`;
   if (error) return html`<${Problem} error=${error} />`;
   if (!data) return html`<${Loading} />`;
@@ -127,7 +139,7 @@ function DecisionTable({ name, position, attempt }) {
     label: html`<span class="plugin-head">${plugin}<span class="dim"> ×${data.weights[plugin]}</span></span>`,
     num: true,
     sorts: true,
-    cell: (/** @type {any} */ row) => (row.scores.length ? count(form === "weighted" ? row.scores[n] : row.scores[n] / data.weights[plugin]) : ""),
+    cell: (/** @type {any} */ row) => (row.scores.length ? count(row.scores[n]) : ""),
   }));
   return html`<div class="decision" aria-busy=${loading ? "true" : "false"}>
     <h3>Nodes by plugins</h3>
@@ -135,7 +147,7 @@ function DecisionTable({ name, position, attempt }) {
     <div class="controls">
       <${SearchField} id="decision-filter" name="q" label="Show only" value=${text} onInput=${(/** @type {string} */ t) => { setText(t); pages.go(0); }} placeholder="node, plugin or reason" />
       ${data.plugins.length ? html`<div class="field"><label for="score-form">Scores</label><select id="score-form" value=${form} onChange=${(/** @type {any} */ e) => setForm(e.target.value)}>
-        <option value="weighted">weighted</option><option value="normalised">normalised</option></select></div>` : null}</div>
+        <option value="weighted">weighted</option><option value="normalised">normalised</option><option value="raw">raw</option></select></div>` : null}</div>
     <${Table} caption="Nodes by plugins" rows=${data.rows} sort=${pages.sort || "total"} order=${pages.order} onSort=${pages.onSort}
       mark=${(/** @type {any} */ row) => (row.chosen ? "chosen" : row.plugin ? "rejected" : "")} columns=${[
         { key: "node", label: "Node", sorts: true, cell: (/** @type {any} */ row) => html`<${NodeLink} name=${row.node} />${row.chosen ? html` <${Badge} kind="good">chosen<//>` : null}` },

@@ -1,7 +1,7 @@
 // The queue: a lane for each place where pods wait, why each waits, and what would wake it.
 
 import { html, useState } from "../lib.js";
-import { useData } from "../state.js";
+import { useData, useShared } from "../state.js";
 import { count, duration } from "../format.js";
 import { Badge, Card, Loading, NodeLink, Pager, PodLink, Problem, Table } from "../parts.js";
 
@@ -17,6 +17,7 @@ const LANES = [
 const LIMIT = 50;
 
 export function QueueView() {
+  const { about } = useShared();
   const [lane, setLane] = useState("");
   const [offset, setOffset] = useState(0);
   const { data, error } = useData("queue", lane ? { lane, offset, limit: LIMIT } : {});
@@ -29,6 +30,7 @@ export function QueueView() {
       ${LANES.map(([name, title, what]) => html`<li key=${name}><button type="button" class="lane" aria-pressed=${lane === name ? "true" : "false"}
         onClick=${() => { setLane(lane === name ? "" : name); setOffset(0); }}>
         <span class="lane-count">${count(overview.data.lanes[name].total)}</span><span class="lane-title">${title}</span><span class="lane-what">${what}</span></button></li>`)}</ul>
+    ${about?.kind === "beside" ? html`<${WouldPlace} />` : null}
     <${Causes} answer=${causes} />
     ${shown.map(([name, title]) => data.lanes[name] ? html`<${Card} key=${name} title=${title} id=${`lane-${name.replace(" ", "-")}`}>
       <${LaneTable} rows=${data.lanes[name].rows} now=${data.now} title=${title} />
@@ -38,6 +40,17 @@ export function QueueView() {
           ? html`<p class="pager"><button type="button" onClick=${() => { setLane(name); setOffset(0); }}>Show all ${count(data.lanes[name].total)}</button></p>`
           : null}<//>` : null)}
     ${shown.length === 0 ? html`<p class="note good">No pod waits.</p>` : null}`;
+}
+
+/** Beside another scheduler: what waits there, and ours would place. */
+function WouldPlace() {
+  const { data } = useData("opinions", { limit: 50 });
+  if (!data) return null;
+  return html`<${Card} title="Second opinion" id="opinion"><p>Of the pods that wait in the cluster, ours would place <strong>${count(data.wouldPlaceCount)}</strong>, and <strong>${count(data.fitsNowhere)}</strong> fit nowhere. The lanes show those.</p>
+    ${data.wouldPlace.length ? html`<${Table} caption="What ours would place" rows=${data.wouldPlace} columns=${[
+      { key: "pod", label: "Pod", cell: (/** @type {any} */ row) => html`<${PodLink} name=${row.pod} />` },
+      { key: "node", label: "Ours would take", cell: (/** @type {any} */ row) => html`<${NodeLink} name=${row.node} />` },
+    ]} />` : null}<//>`;
 }
 
 /** @param {{answer: any}} props */

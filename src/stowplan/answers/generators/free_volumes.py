@@ -1,0 +1,187 @@
+"""Volumes: what keeps a claim from one that nobody has, and a volume from the nodes there are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+from stowplan.answers.changes import Candidate, Data, ObjectEdit, Sort
+from stowplan.answers.situation import Situation, is_fact
+from stowplan.answers.words import NEAR, likeness, nearest, quantity
+from stowplan.objects.labels import compile_selector
+from stowplan.objects.quantity import ceil_value, parse_quantity
+
+ZONES = ("topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone",
+         "topology.kubernetes.io/region", "failure-domain.beta.kubernetes.io/region")  # fmt: skip
+BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
+FILESYSTEM = "Filesystem"
+
+
+def free_volumes(s: Situation, claim: Any, rows: list[int]) -> Iterator[Candidate]:
+    """Volumes that nobody has: the claim is bound to one, or the one thing is changed that keeps
+    it from it."""
+    for volume in s.objects("PersistentVolume"):
+        if volume.spec.claim_ref is not None:
+            continue
+        wrong = [make for is_right, make in _conditions(claim, volume) if not is_right]
+        if not wrong:
+            yield _claim_edit(
+                claim,
+                f"bind the claim {claim.name} to the volume {volume.name}",
+                Sort.PROVIDE,
+                edit=partial(bind, volume.name),
+            )
+            yield from reachable(s, volume, rows)
+        elif len(wrong) == 1:
+            yield from wrong[0](claim, volume)
+
+
+def _conditions(claim: Any, volume: Any) -> Iterator[tuple[bool, Any]]:
+    """What a claim asks of a volume, and whoever thinks of changes where it is not so."""
+    own = claim.spec
+    yield volume.spec.storage_class_name == (own.storage_class_name or ""), _other_class
+    yield _volume_size(volume) >= claimed_size(claim), _smaller
+    yield set(own.access_modes or ()) <= set(volume.spec.access_modes or ()), _other_modes
+    yield (own.volume_mode or FILESYSTEM) == (volume.spec.volume_mode or FILESYSTEM), _other_mode
+    labels = volume.metadata.labels or {}
+    yield own.selector is None or compile_selector(own.selector).matches(labels), _other_selector
+
+
+def _claim_edit(claim: Any, title: str, sort: Sort, amount: float = 0.0, *, edit: Any) -> Candidate:
+    edits = (ObjectEdit("PersistentVolumeClaim", claim.key, edit),)
+    return Candidate(title, sort, amount, objects=edits)
+
+
+def _other_class(claim: Any, volume: Any) -> Iterator[Candidate]:
+    own, other = claim.spec.storage_class_name or "", volume.spec.storage_class_name
+    alike = likeness(own, other)
+    sort = Sort.CORRECT if alike >= NEAR else Sort.OTHER
+    title = f"change the class of claim {claim.name} from {own!r} to {other!r}"
+    yield _claim_edit(claim, title, sort, 1 - alike, edit=partial(set_class, other))
+
+
+def _smaller(claim: Any, volume: Any) -> Iterator[Candidate]:
+    has = _volume_size(volume)
+    text = quantity("storage", has)
+    title = f"let the claim {claim.name} ask for {text}, as the volume {volume.name} has"
+    amount = 1 - has / max(claimed_size(claim), 1)
+    yield _claim_edit(claim, title, Sort.LESS, amount, edit=partial(set_size, text))
+
+
+def _other_modes(claim: Any, volume: Any) -> Iterator[Candidate]:
+    new = list(volume.spec.access_modes or ())
+    title = f"let the claim {claim.name} ask for {', '.join(new)}, as {volume.name} has"
+    yield _claim_edit(claim, title, Sort.OTHER, 0.5, edit=partial(_set_spec, "accessModes", new))
+
+
+def _other_mode(claim: Any, volume: Any) -> Iterator[Candidate]:
+    new = volume.spec.volume_mode or FILESYSTEM
+    title = f"let the claim {claim.name} have volume mode {new}, as {volume.name} has"
+    yield _claim_edit(claim, title, Sort.OTHER, 0.5, edit=partial(_set_spec, "volumeMode", new))
+
+
+def _other_selector(claim: Any, volume: Any) -> Iterator[Candidate]:
+    """The one label of the selector that the volume does not have."""
+    labels = volume.metadata.labels or {}
+    wanted = claim.spec.selector.match_labels or {}
+    wrong = [key for key, value in wanted.items() if labels.get(key) != value]
+    if len(wrong) == 1 and wrong[0] in labels:
+        (key,) = wrong
+        alike = likeness(wanted[key], labels[key])
+        sort = Sort.CORRECT if alike >= NEAR else Sort.OTHER
+        title = f"let the claim {claim.name} select {key}={labels[key]} instead of {wanted[key]}"
+        edit = partial(_set_selected, key, labels[key])
+        yield _claim_edit(claim, title, sort, 1 - alike, edit=edit)
+    title = f"drop the selector of the claim {claim.name}"
+    yield _claim_edit(claim, title, Sort.DROP, edit=_without_selector)
+
+
+def claimed_size(claim: Any) -> int:
+    return _storage(claim.spec.resources and claim.spec.resources.requests)
+
+
+def _volume_size(volume: Any) -> int:
+    return _storage(volume.spec.capacity)
+
+
+def _storage(amounts: Any) -> int:
+    text = (amounts or {}).get("storage")
+    return 0 if text is None else ceil_value(parse_quantity(text))
+
+
+def set_size(text: str, claim: Data) -> None:
+    claim["spec"]["resources"]["requests"]["storage"] = text
+
+
+def set_class(name: str, claim: Data) -> None:
+    claim["spec"]["storageClassName"] = name
+
+
+def _set_spec(field: str, value: Any, claim: Data) -> None:
+    claim["spec"][field] = value
+
+
+def _set_selected(key: str, value: str, claim: Data) -> None:
+    claim["spec"]["selector"]["matchLabels"][key] = value
+
+
+def _without_selector(claim: Data) -> None:
+    del claim["spec"]["selector"]
+
+
+def bind(volume: str, claim: Data) -> None:
+    claim["metadata"].setdefault("annotations", {})[BIND_COMPLETED] = "yes"
+    claim["spec"]["volumeName"] = volume
+
+
+# -- where a volume is ----------------------------------------------------------------------
+
+
+def reachable(s: Situation, volume: Any, rows: list[int]) -> Iterator[Candidate]:
+    """Values of labels that tie the volume to nodes that there are not."""
+    for key, value, change in _ties(volume):
+        values = {labels[key] for labels in map(s.labels, range(len(s.names))) if key in labels}
+        if value not in values:
+            right = nearest(value, values)
+            if right is not None:
+                title = f"correct the {key} of the volume {volume.name}: {right} instead of {value}"
+                edit = ObjectEdit("PersistentVolume", volume.name, partial(change, right))
+                yield Candidate(title, Sort.CORRECT, 1 - likeness(value, right), objects=(edit,))
+        for row in rows[:2]:
+            name = s.names[row]
+            if s.labels(row).get(key) != value:
+                edit = ObjectEdit("Node", name, partial(_label, key, value))
+                title = f"label {name} with {key}={value}"
+                lies = is_fact(key) and key in s.labels(row)
+                yield Candidate(title, Sort.LABEL, row / 1e6, objects=(edit,), last_resort=lies)
+
+
+def ties(volume: Any) -> list[tuple[str, str]]:
+    """Labels that a node must have for the volume."""
+    return [(key, value) for key, value, _ in _ties(volume)]
+
+
+def _ties(volume: Any) -> Iterator[tuple[str, str, Any]]:
+    labels = volume.metadata.labels or {}
+    for key in ZONES:
+        if key in labels and "__" not in labels[key]:
+            yield key, labels[key], partial(_set_label, key)
+    required = volume.spec.node_affinity and volume.spec.node_affinity.required
+    for number, term in enumerate((required and required.node_selector_terms) or ()):
+        for place, each in enumerate(term.match_expressions or ()):
+            if each.operator == "In" and len(each.values or ()) == 1:
+                yield each.key, each.values[0], partial(_set_tie, number, place)
+
+
+def _set_label(key: str, value: str, volume: Data) -> None:
+    volume["metadata"]["labels"][key] = value
+
+
+def _set_tie(number: int, place: int, value: str, volume: Data) -> None:
+    terms = volume["spec"]["nodeAffinity"]["required"]["nodeSelectorTerms"]
+    terms[number]["matchExpressions"][place]["values"] = [value]
+
+
+def _label(key: str, value: str, node: Data) -> None:
+    node["metadata"].setdefault("labels", {})[key] = value

@@ -1,0 +1,140 @@
+"""The feature gates of Kubernetes 1.36 as a table: stage, default, locked or not; what they need.
+
+Those of the scheduler first.  The others concern other components: kube-scheduler takes them all,
+for a cluster's gates are often given to every component alike.  Here they are known, checked and
+shown (kubernetes_feature_enabled), and change nothing.  `config.feature_gates` reads the table.
+"""
+
+from __future__ import annotations
+
+OWN_GATES = """
+GA on locked
+    DRAAdminAccess DynamicResourceAllocation InPlacePodVerticalScaling MatchLabelKeysInPodAffinity
+    NodeInclusionPolicyInPodTopologySpread PodObservedGenerationTracking PodSchedulingReadiness
+    SchedulerQueueingHints SidecarContainers VolumeAttributesClass
+GA on
+    DRAPrioritizedList
+BETA on
+    ClearingNominatedNodeNameAfterBinding ComponentFlagz ComponentStatusz DRAConsumableCapacity
+    DRADeviceBindingConditions DRADeviceTaints DRAExtendedResource DRAPartitionableDevices
+    DRAResourceClaimDeviceStatus DRAResourceClaimGranularStatusAuthorization
+    DRASchedulerFilterTimeout InPlacePodLevelResourcesVerticalScaling
+    MatchLabelKeysInPodTopologySpread MatchLabelKeysInPodTopologySpreadSelectorMerge
+    NodeDeclaredFeatures NominatedNodeNameForExpectation OpportunisticBatching PodLevelResources
+    PodTopologyLabelsAdmission SchedulerAsyncPreemption SchedulerPopFromBackoffQ
+BETA off
+    CoordinatedLeaderElection DRADeviceTaintRules SchedulerAsyncAPICalls
+ALPHA off
+    DRAListTypeAttributes DRANodeAllocatableResources DRAWorkloadResourceClaims GangScheduling
+    GenericWorkload StorageCapacityScoring TaintTolerationComparisonOperators
+    TopologyAwareWorkloadScheduling VolumeLimitScaling WorkloadAwarePreemption
+"""
+
+OTHER_GATES = """
+GA on
+    AllowServiceExternalIPs CustomCPUCFSQuotaPeriod InformerResourceVersion
+    MutatingAdmissionPolicy
+GA on locked
+    APIServerTracing AnonymousAuthConfigurableEndpoints AnyVolumeDataSource
+    AuthorizeNodeWithSelectors AuthorizeWithSelectors BtreeWatchCache CPUManagerPolicyOptions
+    CRDValidationRatcheting CSIServiceAccountTokenSecrets ConsistentListFromCache
+    CustomResourceFieldSelectors DeclarativeValidation DisableAllocatorDualWrite
+    ExecProbeTimeout ExternalServiceAccountTokenSigner ImageMaximumGCAge ImageVolume
+    InOrderInformers JobBackoffLimitPerIndex JobManagedBy JobPodReplacementPolicy
+    JobSuccessPolicy KubeletCgroupDriverFromCRI KubeletFineGrainedAuthz KubeletPSI
+    KubeletPodResourcesDynamicResources KubeletPodResourcesGet KubeletTracing
+    LogarithmicScaleDown MultiCIDRServiceAllocator MutableCSINodeAllocatableCount
+    NFTablesProxyMode NodeLogQuery NodeSwap OrderedNamespaceDeletion PodLifecycleSleepAction
+    PodLifecycleSleepActionAllowZero PreferSameTrafficDistribution ProcMountType
+    RecoverVolumeExpansionFailure RecursiveReadOnlyMounts RelaxedDNSSearchValidation
+    RelaxedEnvironmentVariableValidation ResilientWatchCacheInitialization RetryGenerateName
+    SELinuxChangePolicy SELinuxMountReadWriteOncePod SeparateTaintEvictionController
+    ServiceAccountTokenJTI ServiceAccountTokenNodeBinding
+    ServiceAccountTokenNodeBindingValidation ServiceAccountTokenPodNodeInfo
+    StreamingCollectionEncodingToJSON StreamingCollectionEncodingToProtobuf
+    StructuredAuthenticationConfiguration SupplementalGroupsPolicy SystemdWatchdog
+    TopologyManagerPolicyOptions UserNamespacesSupport WinDSR WinOverlay
+BETA on
+    APIResponseCompression APIServerIdentity AllowParsingUserUIDFromCertAuth AtomicFIFO
+    AuthorizePodWebsocketUpgradeCreatePermission CPUManagerPolicyBetaOptions
+    CRDObservedGenerationTracking ClientsAllowCARotation ClientsAllowTLSCacheGC
+    ConstrainedImpersonation ContainerCheckpoint ContainerRestartRules ContextualLogging
+    DeclarativeValidationBeta DeploymentReplicaSetTerminatingReplicas DetectCacheInconsistency
+    EnvFiles ExtendWebSocketsToKubelet GracefulNodeShutdown
+    GracefulNodeShutdownBasedOnPodPriority HPAConfigurableTolerance HostnameOverride
+    InOrderInformersBatchProcess InPlacePodVerticalScalingInitContainers
+    KubeletCrashLoopBackOffMax KubeletEnsureSecretPulledImages KubeletSeparateDiskGC
+    KubeletServiceAccountTokenForCredentialProviders ListFromCacheSnapshot LoggingBetaOptions
+    MutablePodResourcesForSuspendedJobs MutableSchedulingDirectivesForSuspendedJobs OpenAPIEnums
+    PLEGOnDemandRelist PodDeletionCost PodReadyToStartContainersCondition PortForwardWebsockets
+    PreventStaticPodAPIReferences RelaxedServiceNameValidation ReloadKubeletClientCAFile
+    ReloadKubeletServerCertificateFile RemoteRequestHeaderUID ResourceHealthStatus
+    ResourceHealthStatusMessage RestartAllContainersOnContainerExits
+    RotateKubeletServerCertificate ServiceAccountNodeAudienceRestriction
+    SizeBasedListCostEstimate StaleControllerConsistencyDaemonSet StaleControllerConsistencyJob
+    StaleControllerConsistencyReplicaSet StaleControllerConsistencyStatefulSet
+    StatefulSetSemanticRevisionComparison StorageVersionHash StrictIPCIDRValidation
+    StructuredAuthenticationConfigurationEgressSelector
+    StructuredAuthenticationConfigurationJWKSMetrics TokenRequestServiceAccountUIDValidation
+    TopologyManagerPolicyBetaOptions TranslateStreamCloseWebsocketRequests
+    UnauthenticatedHTTP2DOSMitigation UnknownVersionInteroperabilityProxy
+    UnlockWhileProcessingFIFO WatchCacheInitializationPostStartHook WatchList WatchListClient
+    WindowsGracefulNodeShutdown
+BETA off
+    ClusterTrustBundle ClusterTrustBundleProjection ConcurrentWatchObjectDecode
+    LocalStorageCapacityIsolationFSQuotaMonitoring MaxUnavailableStatefulSet
+    PodCertificateRequest SELinuxMount StorageVersionMigrator
+ALPHA off
+    APIServingWithRoutine AllowUnsafeMalformedObjectDeletion CBORServingAndStorage
+    CPUManagerPolicyAlphaOptions CRIListStreaming CSIVolumeHealth ClientsAllowCBOR
+    ClientsPreferCBOR CloudControllerManagerWatchBasedRoutesReconciliation
+    CloudControllerManagerWebhook ContainerStopSignals CrossNamespaceVolumeDataSource
+    DRAResourcePoolStatus EventedPLEG HPAScaleToZero ImageVolumeWithDigest
+    InPlacePodVerticalScalingExclusiveCPUs InPlacePodVerticalScalingExclusiveMemory
+    KubeletInUserNamespace LoggingAlphaOptions ManifestBasedAdmissionControlConfig MemoryQoS
+    MutablePVNodeAffinity NativeHistograms PersistentVolumeClaimUnusedSinceTime
+    PodAndContainerStatsFromCRI PodLevelResourceManagers PodLogsQuerySplitStreams PodsAPI
+    QOSReserved ReduceDefaultCrashLoopBackOffDecay RuntimeClassInImageCriApi ShardedListAndWatch
+    StorageVersionAPI TopologyManagerPolicyAlphaOptions UserNamespacesHostNetworkSupport
+    WindowsCPUAndMemoryAffinity WorkloadWithJob
+DEPRECATED on
+    DisableCPUQuotaWithExclusiveCPUs KubeletPodResourcesListUseActivePods
+    ServiceCIDRStatusFieldWiping StorageNamespaceIndex
+DEPRECATED on locked
+    AggregatedDiscoveryRemoveBetaType DisableNodeKubeProxyVersion
+DEPRECATED off
+    AllowDNSOnlyNodeCSR AllowInsecureKubeletCertificateSigningRequests
+    ChangeContainerStatusOnKubeletRestart DeclarativeValidationTakeover KMSv1
+    KubeletRegistrationGetOnExistsOnly WindowsHostNetwork
+DEPRECATED off locked
+    AllowOverwriteTerminationGracePeriodSeconds GitRepoVolumeDriver SeparateCacheWatchRPC
+"""
+
+NEEDED = """
+GangScheduling: GenericWorkload
+TopologyAwareWorkloadScheduling: GenericWorkload
+WorkloadAwarePreemption: GangScheduling
+DRAWorkloadResourceClaims: GenericWorkload
+DRADeviceTaintRules: DRADeviceTaints
+DRADeviceBindingConditions: DRAResourceClaimDeviceStatus
+InPlacePodLevelResourcesVerticalScaling: NodeDeclaredFeatures PodLevelResources
+ClusterTrustBundleProjection: ClusterTrustBundle
+DRAResourceClaimGranularStatusAuthorization: DRAResourceClaimDeviceStatus
+ExtendWebSocketsToKubelet: NodeDeclaredFeatures
+GracefulNodeShutdownBasedOnPodPriority: GracefulNodeShutdown
+InPlacePodVerticalScalingInitContainers: NodeDeclaredFeatures
+MatchLabelKeysInPodTopologySpreadSelectorMerge: MatchLabelKeysInPodTopologySpread
+PodLevelResourceManagers: PodLevelResources
+ResourceHealthStatusMessage: ResourceHealthStatus
+RestartAllContainersOnContainerExits: ContainerRestartRules NodeDeclaredFeatures
+StaleControllerConsistencyDaemonSet: AtomicFIFO
+StaleControllerConsistencyJob: AtomicFIFO
+StaleControllerConsistencyReplicaSet: AtomicFIFO
+StaleControllerConsistencyStatefulSet: AtomicFIFO
+StorageVersionAPI: APIServerIdentity
+UnknownVersionInteroperabilityProxy: APIServerIdentity
+UserNamespacesHostNetworkSupport: NodeDeclaredFeatures
+WindowsGracefulNodeShutdown: GracefulNodeShutdown
+WorkloadWithJob: GenericWorkload
+"""
+"""What a gate needs on, where it can be off; sorted, for upstream prints them so."""
