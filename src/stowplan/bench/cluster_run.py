@@ -9,7 +9,6 @@ created is removed in the end, also when the run fails or is interrupted.
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -34,6 +33,7 @@ from stowplan.config import API_VERSION, KIND
 from stowplan.errors import ApiError, InputError
 from stowplan.objects.api import Delete, Request, Update
 from stowplan.objects.kinds import NAMESPACE, NODE, POD
+from stowplan.printable import logger
 from stowplan.runtime.memory import tune_collector
 
 SCHEDULER = "stowplan-bench"
@@ -110,7 +110,7 @@ async def _clean_up(stage: Stage, scheduler: Scheduler, engine: LoopTime, option
 
 _NOT_FOUND = 404
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 Progress = Callable[[str, int, int], None]
 

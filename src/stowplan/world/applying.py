@@ -9,8 +9,8 @@ from typing import Any
 from stowplan.apiserver.store import Store, view
 from stowplan.apiserver.stored_kinds import STORED_KIND_BY_NAME, STORED_KINDS
 from stowplan.cluster.port import ListOptions
-from stowplan.errors import ApiError, InputError
-from stowplan.objects.api import Create, Patch
+from stowplan.errors import ApiError, InputError, NotFound
+from stowplan.objects.api import Create, Delete, Patch
 from stowplan.objects.base import KubeObject
 from stowplan.objects.kinds import (
     KIND_BY_NAME,
@@ -18,12 +18,14 @@ from stowplan.objects.kinds import (
     NODE,
     PERSISTENT_VOLUME,
     PERSISTENT_VOLUME_CLAIM,
+    POD,
     PRIORITY_CLASS,
     RUNTIME_CLASS,
     STORAGE_CLASS,
     Kind,
 )
 from stowplan.objects.manifests import DEFAULT_NAMESPACE, Manifest, decode, describe
+from stowplan.objects.pod import Pod
 from stowplan.objects.storage import PersistentVolume
 from stowplan.offline.admission import admit
 from stowplan.offline.input_objects import InputObject, decode_all, refuse_misspelled
@@ -117,9 +119,21 @@ Sources = dict[tuple[str, str], dict[str, Any]]
 def put_all(store: Store, manifests: list[Manifest], sources: Sources) -> None:
     admitted = completed(store, manifests, sources)
     rests = volume_rests(manifests)
+    for obj in admitted:
+        if isinstance(obj, Pod) and _changes_group(store, obj):
+            # Nobody watches for that, since no pod ever does it: it goes and comes.
+            store.execute(Delete(POD, obj.namespace, obj.name))
     with store.batch():
         for obj in admitted:
             store.put(obj, rests.get(obj.name) if isinstance(obj, PersistentVolume) else None)
+
+
+def _changes_group(store: Store, pod: Pod) -> bool:
+    try:
+        old, _ = store.read(POD, pod.namespace, pod.name)
+    except NotFound:
+        return False
+    return isinstance(old, Pod) and old.spec.scheduling_group != pod.spec.scheduling_group
 
 
 def completed(store: Store, manifests: list[Manifest], sources: Sources) -> list[KubeObject]:
