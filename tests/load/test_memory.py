@@ -21,6 +21,7 @@ from stowplan.config import load_config
 from stowplan.embedded import EmbeddedCluster, Parts, Scheduling
 from stowplan.objects.api import Create, Delete
 from stowplan.objects.kinds import JOB, NODE, POD, PRIORITY_CLASS, Kind
+from stowplan.state import pod_info
 from tests.core.test_memory import alone, objects
 from tests.load.churn import URGENT
 from tests.load.honest import Data, pod
@@ -114,6 +115,7 @@ def test_what_comes_and_goes_leaves_nothing_behind() -> None:
         patch.setattr(admission, "SPECS_MAX", 50)
         patch.setattr(admission, "LABELS_MAX", 50)
         patch.setattr(bodies, "SHARED_MAX", 50)
+        patch.setattr(pod_info, "LATELY_MAX", 50)
         churn = Churn()
         churn.create(PRIORITY_CLASS, {"metadata": {"name": URGENT}, "value": 1000})
         for serial in range(ROUNDS):

@@ -9,7 +9,6 @@ with it.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 from functools import wraps
 from typing import Any, Generic, TypeVar
@@ -286,10 +285,13 @@ class PodKind:
         if known is None:
             known = self.relabelled_kinds = {}
         labels = tuple((pod.metadata.labels or NO_LABELS).items())
+        _lately.pop(self, None)
+        _lately[self] = None
+        if len(_lately) > LATELY_MAX:
+            del _lately[next(iter(_lately))]
         found = known.get(labels, _nobody)()
         if found is None:
             found = kind_of(pod)
-            _relabelled_lately.append(self)
             for name in _FROM_SPEC:
                 if name in self.__dict__:
                     found.__dict__.setdefault(name, self.__dict__[name])
@@ -353,9 +355,11 @@ _FROM_SPEC = ("_terms", "required_node_affinity")
 """What takes long to parse, and is the same whatever the labels."""
 
 _RELABELLED_MAX = 64
-_relabelled_lately: deque[PodKind] = deque(maxlen=128)
-"""Kinds of pending pods whose pods got other labels with their node.  Nobody holds such a kind when
-its last pending pod is bound, yet the next replica is of it: what is kept for it stays a while."""
+
+LATELY_MAX = 1024
+_lately: dict[PodKind, None] = {}
+"""Kinds of pending pods whose pods got other labels with their node, the latest last.  Nobody holds
+such a kind when its last pending pod is bound, yet the next replica is of it."""
 
 
 def _nobody() -> None:
