@@ -344,6 +344,14 @@ class GroupCycles:
         assert isinstance(cache, GroupedCache)
         cache.groups.waits(pods)
 
+    def priority_of(self, key: str) -> int | None:
+        """What the group has in the queue in place of its members' priorities, if anything."""
+        machine = self._machine
+        if WORKLOAD_AWARE_PREEMPTION not in machine.config.features:
+            return None
+        group = machine.objects.get(PodGroup, key)
+        return None if group is None else group.spec.priority
+
     def left(self, pod: PodInfo) -> None:
         """A pod is there no more, with or without a node."""
         cache = self._machine.cache
