@@ -43,7 +43,14 @@ _GROUP_DELETED = ClusterEvent(Resource.POD_GROUP, Action.DELETE).label
 
 
 class GroupedQueue(SchedulingQueue):
-    __slots__ = ("_group_gates", "_members", "_on_arrival", "_priority_of", "_waiting_groups")
+    __slots__ = (
+        "_group_gates",
+        "_members",
+        "_on_arrival",
+        "_on_hold",
+        "_priority_of",
+        "_waiting_groups",
+    )
     _hints: GroupHints
     _make_hints = GroupHints
 
@@ -52,13 +59,15 @@ class GroupedQueue(SchedulingQueue):
         *args: Any,
         group_gates: frozenset[str] = frozenset(),
         on_arrival: Callable[[Sequence[PodInfo]], None] = lambda pods: None,
+        on_hold: Callable[[str, Sequence[QueuedPod]], None] = lambda plugin, members: None,
         priority_of: Callable[[str], int | None] = lambda group: None,
         **kw: Any,
     ) -> None:
         """`group_gates`: the PreEnqueue plugins that hold back whole groups; `on_arrival` is told
-        of pods that come, before the gates are asked; `priority_of` says which priority a group
-        has of its own, in place of its members'."""
+        of pods that come, before the gates are asked; `on_hold` of members that a plugin holds
+        back; `priority_of` says which priority a group has of its own, in place of its members'."""
         super().__init__(*args, **kw)
+        self._on_hold = on_hold
         self._on_arrival = on_arrival
         self._priority_of = priority_of
         self._group_gates = group_gates
@@ -352,6 +361,7 @@ class GroupedQueue(SchedulingQueue):
             if queued.is_gated and queued.gating_plugin not in self._group_gates:
                 del entry.members[key], self._members[key]
                 self._enter_unschedulable(queued, label)
+                self._on_hold(queued.gating_plugin, [queued])
         if not entry.members:
             self._drop(entry)
             return False
@@ -366,6 +376,7 @@ class GroupedQueue(SchedulingQueue):
         entry.unschedulable_plugins |= {held.gating_plugin}
         entry.gating_plugin, entry.gating_status = held.gating_plugin, held.gating_status
         self._place(entry, Worth.SKIP, label)
+        self._on_hold(entry.gating_plugin, [*entry.members.values()])
         return False
 
     def _place(self, entry: QueuedGroup, worth: Worth, label: str) -> bool:
