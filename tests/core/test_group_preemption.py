@@ -249,3 +249,29 @@ def test_a_constraint_is_named_before_the_gate() -> None:
 
     limitation = "not eligible due to placement-based pod group scheduling limitation"
     assert world.message("g-0") == f"Unschedulable: {REFUSED}{limitation}"
+
+
+@pytest.mark.parametrize(("gates", "first"), [(PREEMPTION, "g"), (GANGS, "h")])
+def test_a_group_stands_in_the_queue_by_its_own_priority(gates: str, first: str) -> None:
+    """As it does when it evicts others; without the gate the priorities of its pods count."""
+    groups = [
+        pod_group(name, min_count=2, priority=priority, whole=True)
+        for name, priority in (("h", 1), ("g", 9))
+    ]
+    world = GroupWorld(*groups, gates=gates)
+    world.add(*members("h", 2, priority=5), pod("alone", cpu=1, spec={"priority": 7}))
+    world.add(*members("g", 2))
+
+    world.add(node("a", cpu=3)).run(15.0)
+
+    assert {*world.nodes()} == {"alone", f"{first}-0", f"{first}-1"}
+
+
+def test_a_group_takes_its_place_when_its_object_comes() -> None:
+    world = GroupWorld(gates=PREEMPTION)
+    world.add(*members("g", 2), *members("h", 2, priority=5), pod_group("h", min_count=2))
+    world.add(pod_group("g", min_count=2, priority=9))
+
+    world.add(node("a", cpu=2)).run(15.0)
+
+    assert {*world.nodes()} == {"g-0", "g-1"}

@@ -1,4 +1,7 @@
-"""What holds for groups whatever happens: random clusters, groups, faults and changes."""
+"""What holds for groups whatever happens: random clusters, groups, faults and changes.
+
+What a trial leaves behind is `test_group_traces`; that these find bugs is `test_group_plants`.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +15,17 @@ from hypothesis import strategies as st
 
 from stowplan.core.messages import Call, Effect
 from stowplan.errors import ApiError, Conflict, Unavailable
+from stowplan.framework.effects import Sleep
+from stowplan.framework.plugin import BindingSteps, PreFlight, Wait
+from stowplan.framework.status import SKIP, Status, error, unschedulable
 from stowplan.objects.api import Bind, Request
 from stowplan.objects.node import Node
 from stowplan.objects.pod import Pod
+from stowplan.plugins import IN_TREE
+from stowplan.state.pod_info import PodInfo
 from tests.builders import node, pod, pod_group
 from tests.core.group_world import ALL, GANGS, GroupWorld
+from tests.core.harness import make_plugin
 
 RACKS = ("a", "b", "c")
 
@@ -61,6 +70,40 @@ class Watched(GroupWorld):
         group = self.groups.get(key)
         state = self.machine.cache.groups.of(key)  # type: ignore[attr-defined]
         assert group is None or state.scheduled_count >= group.spec.min_count, key
+
+
+CONFIG = {
+    "apiVersion": "kubescheduler.config.k8s.io/v1",
+    "kind": "KubeSchedulerConfiguration",
+    "profiles": [{"plugins": {"multiPoint": {"enabled": [{"name": "Faulty"}]}}}],
+}
+
+
+def faulty(dice: Dice) -> type:
+    """A plugin that now and then refuses, fails or takes its time, wherever it is asked."""
+
+    def sometimes() -> bool:
+        return dice.number(0, 7) == 0
+
+    def reserve(self: Any, cycle: Any, pod: PodInfo, node: str) -> Status | None:
+        return dice.one_of([unschedulable("no"), error("broken")]) if sometimes() else None
+
+    def permit(self: Any, cycle: Any, pod: PodInfo, node: str) -> Status | Wait | None:
+        answers = [unschedulable("no"), error("broken"), Wait(2.0), Wait(2.0, "slow")]
+        return dice.one_of(answers) if sometimes() else None
+
+    def pre_flight(self: Any, cycle: Any, pod: PodInfo, node: str) -> PreFlight | Status:
+        if sometimes() and sometimes():
+            raise ValueError("rash")
+        return PreFlight() if sometimes() else SKIP
+
+    def pre_bind(self: Any, cycle: Any, pod: PodInfo, node: str) -> BindingSteps:
+        yield Sleep(dice.number(0, 3))
+        return error("broken") if dice.flag() else None
+
+    at_points: dict[str, Any] = {"reserve": reserve, "unreserve": lambda *_: None}
+    at_points |= {"permit": permit, "pre_bind_pre_flight": pre_flight, "pre_bind": pre_bind}
+    return make_plugin("Faulty", **at_points)
 
 
 def nodes(dice: Dice) -> list[Node]:
@@ -111,8 +154,14 @@ def _check(world: GroupWorld) -> None:
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 2**32), st.sampled_from([GANGS, ALL]))
 def test_a_gang_is_bound_to_at_least_min_count_or_not_at_all(seed: int, gates: str) -> None:
+    enough_or_none(seed, gates)
+
+
+def enough_or_none(seed: int, gates: str) -> None:
     dice = Dice(seed)
-    world = Watched(*nodes(dice), gates=gates)
+    plugins = {**IN_TREE, "Faulty": faulty(dice)} if dice.flag() else IN_TREE
+    config = CONFIG if plugins is not IN_TREE else None
+    world = Watched(*nodes(dice), gates=gates, config=config, registry=plugins)
 
     answers = [None, None, None, Conflict("no"), Unavailable("lost")]
     faults = iter([dice.one_of(answers) for _ in range(40)])
@@ -175,70 +224,3 @@ def _disturb(dice: Dice, world: GroupWorld) -> None:
         world.add(node(f"m{len(world.machine.cache.nodes)}", cpu=dice.number(1, 3)))
     else:
         world.run(dice.one_of([0.0, 2.0]))
-
-
-def _all_of(world: GroupWorld) -> dict[str, Any]:
-    """Everything that a trial could leave traces in."""
-    machine = world.machine
-    machine.table.refresh(machine.cache)
-    table, cache = machine.table, machine.cache
-    claims = machine.frameworks["default-scheduler"].plugins.instances["DynamicResources"]._claims
-    return {
-        "nodes": {
-            name: (
-                [*info.pods],
-                {**info.requested},
-                info.nonzero_milli_cpu,
-                info.nonzero_memory,
-                {*info.used_ports},
-                {**info.claim_refs},
-            )
-            for name, info in cache.nodes.items()
-        },
-        "assumed": cache.assumed_uids(),
-        "columns": {
-            name: table.requested(name)[table.alive].tolist() for name in ("cpu", "memory")
-        },
-        "pods": table.pod_count[table.alive].tolist(),
-        "nominated": {**machine.queue.nominator.node_of},
-        "in flight": {**claims._in_flight},
-        "held": {**claims.held.dedicated},
-        "groups": {
-            key: ([*state.waiting], [*state.assumed], [*state.assigned])
-            for key, state in cache.groups._states.items()  # type: ignore[attr-defined]
-        },
-    }
-
-
-@settings(max_examples=60, deadline=None)
-@given(st.integers(0, 2**32), st.sampled_from([GANGS, ALL]))
-def test_a_trial_that_is_undone_leaves_no_trace(seed: int, gates: str) -> None:
-    """And what is decided next is what a scheduler decides that has never tried."""
-    dice = Dice(seed)
-    there = nodes(dice)
-    running = [
-        pod(f"r{n}", node=dice.one_of(there).name, cpu=1, spec={"priority": n % 3})
-        for n in range(dice.number(0, 4))
-    ]
-    world = GroupWorld(*there, *running, gates=gates)
-    some = [member(dice, f"g-{n}", "g") for n in range(dice.number(1, 6))]
-    key = dice.one_of(["", "rack"]) if gates == ALL else ""
-    group = pod_group("g", min_count=len(some) + 1, topology=key, priority=9)
-    ready = [each for each in some if not each.spec.scheduling_gates]
-    # One more, to get past the gate; it stays behind its own, so that they are never enough.
-    waiting = pod("w", group="g", spec={"schedulingGates": [{"name": "never"}]})
-    world.add(group, waiting, *some)
-    before = _all_of(world)
-
-    world.run()
-
-    assert world.bound() == set()
-    assert world.evicted() == []
-    after = _all_of(world)
-    assert after == before
-    if ready:
-        assert world.message(ready[0].metadata.name) != ""
-    later = pod("later", cpu=1)
-    world.add(later).run()
-    fresh = GroupWorld(*there, *running, later, gates=gates).run()
-    assert world.nodes().get("later") == fresh.nodes().get("later")

@@ -347,7 +347,7 @@ EVICTING = [
             bound("mid-0", "n", priorityClassName="middle"),
         ],
         [
-            [group("g", 1, priorityClassName="high"), *members("g", 2)],
+            [group("g", 1, priorityClassName="high"), *members("g", 2, priorityClassName="high")],
             delete("Pod", "low-0"),
             delete("Pod", "mid-0"),
         ],
@@ -470,7 +470,7 @@ EVICTING = [
         "a basic group evicts",
         PREEMPTION,
         [HIGH, node("n", cpu="1"), bound("low-0", "n")],
-        [[group("g", priorityClassName="high"), *members("g", 2)]],
+        [[group("g", priorityClassName="high"), *members("g", 2, priorityClassName="high")]],
         ("low-0",),
         compares_events=False,
     ),

@@ -1,6 +1,6 @@
 """What must hold for groups, whatever goes wrong: looked at where they are decided on and bound.
 
-A gang is decided on as a whole: when its first binding leaves the process, enough members have a
+A gang is decided on as a whole: when its first binding is made, enough members have a
 node or are on their way to one.  A group within a topology is decided on in one domain.  A group
 that is disrupted whole is evicted whole.  Who belongs together is what the informers showed.
 """
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from stowplan.core.machine import Machine
 from stowplan.core.preemption import Preemption
 from stowplan.framework.runtime import Framework
-from stowplan.objects.api import Bind
+from stowplan.objects.api import Bind, Request
 from stowplan.objects.pod_groups import PodGroup
 from stowplan.queue import QueuedGroup, QueuedPod
 from stowplan.state.groups import GroupedCache, GroupState
@@ -33,14 +33,13 @@ class GroupChecks:
         self._search, self._prepare = machine.groups.search, machine.failure.prepare_group
         machine.groups.search = self.search  # type: ignore[method-assign]
         machine.failure.prepare_group = self.prepare  # type: ignore[method-assign]
+        self._ask = machine.stepper.ask
+        machine.stepper.ask = self.ask  # type: ignore[method-assign]
         self._undecided = ""
         """The group that is being decided on; as soon as its first member is bound, others may
         fail."""
         self._sent: set[str] = set()
         """Uids of members whose binding was sent in the attempt that is under way."""
-        self._ahead: dict[str, float] = {}
-        """Uid -> when the member was decided on with events still held back, for an extender had
-        been asked: what they tell came after the decision, though before its bindings leave."""
 
     def search(
         self, framework: Framework, entry: QueuedGroup, members: Sequence[QueuedPod]
@@ -65,8 +64,6 @@ class GroupChecks:
 
     def decided(self, pod: PodInfo, node: str) -> None:
         """A member has a node; all of them that found one are counted there."""
-        if self._process.machine._held_back:
-            self._ahead[pod.uid] = self._process.machine.now_s
         if not node or pod.group_key != self._undecided or not pod.kind.is_member:
             return
         self._undecided = ""
@@ -81,13 +78,18 @@ class GroupChecks:
             if len(domains) != 1 or None in domains:
                 self._process.problems.append(f"{group.key} is spread over {domains}")
 
-    def sent(self, bind: Bind) -> None:
+    def ask(self, request: Request, asker: Any) -> None:
+        """Looks at bindings as they are decided on: where events were held back, for an extender
+        had been asked, they are told of before the bindings leave."""
+        if isinstance(request, Bind):
+            self._bound(request)
+        self._ask(request, asker)
+
+    def _bound(self, bind: Bind) -> None:
         known = self._process.machine.cache.pod(bind.uid)
         if known is None or not known.kind.is_member or bind.uid in self._sent:
             return  # One that is sent again was decided on with the others.
         self._sent.add(bind.uid)
-        if self._ahead.pop(bind.uid, None) == self._process.machine.now_s:
-            return
         group, state = self._object(known.group_key), self._state(known.group_key)
         if group is not None and state.scheduled_count < group.spec.min_count:
             found = f"{state.scheduled_count} of {group.spec.min_count}"

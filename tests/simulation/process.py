@@ -220,8 +220,6 @@ class Process:
     def _sent(self, request: Request) -> None:
         if isinstance(request, Bind):
             check_bind(self, request)
-            if self.groups is not None:
-                self.groups.sent(request)
             self.open_binds[request.uid] = request.node
 
     def _carried_out(self, request: Request, answer: Answer) -> None:

@@ -217,3 +217,19 @@ def test_a_place_that_was_kept_for_a_member_in_vain_is_for_others(is_deleted: bo
     world.run(15)
 
     assert world.nodes() == {"other": "node-1"}
+
+
+def test_places_are_not_kept_for_a_gang_that_has_too_few_members() -> None:
+    """Seed 3000515: one of them was deleted while the victims of the group left."""
+    world = GroupWorld(node("node-1", cpu=2), gates=PREEMPTION)
+    world.add(*(pod(f"victim-{n}", node="node-1", cpu=1) for n in range(2)))
+    world.graceful = True
+    world.add(pod_group("g", min_count=2, priority=9))
+    world.add(*(pod(name, group="g", cpu=1, spec={"priority": 5}) for name in ("one", "two"))).run()
+    world.add(pod("other", cpu=2)).run()
+
+    world.delete(world.pods["default/one"])
+    world.finish()
+    world.run(15)
+
+    assert world.nodes() == {"other": "node-1"}

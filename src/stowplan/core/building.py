@@ -66,6 +66,8 @@ def make_queue(
             GroupedQueue,
             group_gates=_group_gates(frameworks),
             on_arrival=machine.groups.arrived,
+            on_hold=machine.groups.held_back,
+            priority_of=machine.groups.priority_of,
         )
     return make(
         sort_key,

@@ -54,6 +54,9 @@ if TYPE_CHECKING:
     from stowplan.core.machine import Machine
 
 
+_EVICTS = "DefaultPreemption"
+
+
 class GroupCycles:
     def __init__(self, machine: Machine, version: GroupVersion = GROUP_VERSIONS[-1]) -> None:
         self._machine = machine
@@ -251,7 +254,24 @@ class GroupCycles:
             if places[node, info.kind]:
                 places[node, info.kind] -= 1
             else:
-                machine.changes.nomination_freed(info, node)
+                self._free([(node, info)])
+
+    def held_back(self, plugin: str, members: Sequence[QueuedPod]) -> None:
+        """A gate closed for members that wait, so that nobody knows when they are tried again.
+
+        What is kept for them, others may have; but not while their own victims leave.
+        """
+        held = [] if plugin == _EVICTS else self._held_places(members)
+        for _, info in held:
+            self._machine.queue.nominator.delete(info.uid)
+        if held:
+            # The queue hears of it once it is done with what closed the gate.
+            stepper = self._machine.stepper
+            stepper.at(stepper.now_s, partial(self._free, held))
+
+    def _free(self, held: list[tuple[str, PodInfo]]) -> None:
+        for node, info in held:
+            self._machine.changes.nomination_freed(info, node)
 
     def _bind_together(
         self, framework: Framework, key: str, members: list[Member]
@@ -343,6 +363,14 @@ class GroupCycles:
         cache = self._machine.cache
         assert isinstance(cache, GroupedCache)
         cache.groups.waits(pods)
+
+    def priority_of(self, key: str) -> int | None:
+        """What the group has in the queue in place of its members' priorities, if anything."""
+        machine = self._machine
+        if WORKLOAD_AWARE_PREEMPTION not in machine.config.features:
+            return None
+        group = machine.objects.get(PodGroup, key)
+        return None if group is None else group.spec.priority
 
     def left(self, pod: PodInfo) -> None:
         """A pod is there no more, with or without a node."""

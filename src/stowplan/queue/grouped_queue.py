@@ -43,7 +43,14 @@ _GROUP_DELETED = ClusterEvent(Resource.POD_GROUP, Action.DELETE).label
 
 
 class GroupedQueue(SchedulingQueue):
-    __slots__ = ("_group_gates", "_members", "_on_arrival", "_waiting_groups")
+    __slots__ = (
+        "_group_gates",
+        "_members",
+        "_on_arrival",
+        "_on_hold",
+        "_priority_of",
+        "_waiting_groups",
+    )
     _hints: GroupHints
     _make_hints = GroupHints
 
@@ -52,12 +59,17 @@ class GroupedQueue(SchedulingQueue):
         *args: Any,
         group_gates: frozenset[str] = frozenset(),
         on_arrival: Callable[[Sequence[PodInfo]], None] = lambda pods: None,
+        on_hold: Callable[[str, Sequence[QueuedPod]], None] = lambda plugin, members: None,
+        priority_of: Callable[[str], int | None] = lambda group: None,
         **kw: Any,
     ) -> None:
         """`group_gates`: the PreEnqueue plugins that hold back whole groups; `on_arrival` is told
-        of pods that come, before the gates are asked."""
+        of pods that come, before the gates are asked; `on_hold` of members that a plugin holds
+        back; `priority_of` says which priority a group has of its own, in place of its members'."""
         super().__init__(*args, **kw)
+        self._on_hold = on_hold
         self._on_arrival = on_arrival
+        self._priority_of = priority_of
         self._group_gates = group_gates
         self._waiting_groups: dict[str, QueuedGroup] = {}
         """The entry of each group of which members wait, by the group's `namespace/name`."""
@@ -166,7 +178,7 @@ class GroupedQueue(SchedulingQueue):
         if not entry.members:
             self._drop(entry)
             return
-        if not any(other.info.kind is entry.info.kind for other in entry.members.values()):
+        if not any(other.info.kind is entry.leader for other in entry.members.values()):
             self._set_leader(entry)
         if not entry.is_gated and not self._is_ready(entry):
             # One less to find room for: the others may fit now.
@@ -320,11 +332,13 @@ class GroupedQueue(SchedulingQueue):
             # It is one more all the same: perhaps that is what the others waited for.
             return entry is not None and entry.is_gated and self._requeue(entry, worth, label)
         if entry is None:
-            entry = self._waiting_groups[group] = _entry_of(group, joined[0])
+            entry = self._waiting_groups[group] = _entry_of(
+                group, joined[0], self._priority_of(group)
+            )
         for queued in joined:
             entry.members[queued.info.key] = queued
             self._index(queued)
-        if any(queued.info.kind is not entry.info.kind for queued in joined):
+        if any(queued.info.kind is not entry.leader for queued in joined):
             self._set_leader(entry)
         if self._is_ready(entry):
             self.metrics.incoming_pods[ACTIVE, label] += len(joined)
@@ -347,6 +361,7 @@ class GroupedQueue(SchedulingQueue):
             if queued.is_gated and queued.gating_plugin not in self._group_gates:
                 del entry.members[key], self._members[key]
                 self._enter_unschedulable(queued, label)
+                self._on_hold(queued.gating_plugin, [queued])
         if not entry.members:
             self._drop(entry)
             return False
@@ -361,6 +376,7 @@ class GroupedQueue(SchedulingQueue):
         entry.unschedulable_plugins |= {held.gating_plugin}
         entry.gating_plugin, entry.gating_status = held.gating_plugin, held.gating_status
         self._place(entry, Worth.SKIP, label)
+        self._on_hold(entry.gating_plugin, [*entry.members.values()])
         return False
 
     def _place(self, entry: QueuedGroup, worth: Worth, label: str) -> bool:
@@ -410,26 +426,29 @@ class GroupedQueue(SchedulingQueue):
                 queued.initial_attempt_s = now_s
 
     def _set_leader(self, entry: QueuedGroup) -> None:
-        """See that the entry stands where its first member would."""
+        """See that the entry stands where its first member would, or its own priority puts it."""
         leader = min(entry.members.values(), key=member_order).info
-        if entry.info.kind is leader.kind:
+        priority = self._priority_of(entry.group)
+        wanted = leader.priority if priority is None else priority
+        if entry.leader is leader.kind and entry.info.priority == wanted:
             return
-        entry.info = stand_in(leader, entry.group)
+        entry.info, entry.leader = stand_in(leader, entry.group, priority), leader.kind
         key = entry.info.key
         if key in self._active:
             self._active.update(key, self._sort_key(entry.info, entry.timestamp_s))
 
 
-def _entry_of(group: str, first: QueuedPod) -> QueuedGroup:
-    """An entry that goes on where its first member is."""
+def _entry_of(group: str, first: QueuedPod, priority: int | None) -> QueuedGroup:
+    """An entry that goes on where its first member is; `priority` is the group's own."""
     return QueuedGroup(
-        stand_in(first.info, group),
+        stand_in(first.info, group, priority),
         first.timestamp_s,
         unschedulable_count=first.unschedulable_count,
         consecutive_errors_count=first.consecutive_errors_count,
         unschedulable_plugins=first.unschedulable_plugins,
         pending_plugins=first.pending_plugins,
         group=group,
+        leader=first.info.kind,
     )
 
 

@@ -16,7 +16,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from stowplan.framework.status import Status
-from stowplan.state.pod_info import PodInfo
+from stowplan.state.pod_info import PodInfo, PodKind, kind_of
 
 NO_PLUGINS: frozenset[str] = frozenset()
 
@@ -84,14 +84,17 @@ class QueuedGroup(QueuedPod, eq=False):
     """Pods that wait to be scheduled together: one entry of the queue, with a history of its own.
 
     `info` stands for all of them in the queue's order: it is like the pod that would be first, but
-    has the entry's key, and no profile, because nobody decides on it.  Its rejectors are those of
-    all members.  Each member is a QueuedPod with its own history, for its own metrics.
+    has the entry's key, the group's own priority if there is one, and no profile, because nobody
+    decides on it.  Its rejectors are those of all members.  Each member is a QueuedPod with its own
+    history, for its own metrics.
     """
 
     group: str = ""
     """`namespace/name` of the group."""
     members: dict[str, QueuedPod] = field(default_factory=dict)
     """By `namespace/name` of the pod."""
+    leader: PodKind | None = None
+    """Of the pod that would be first."""
 
     def __repr__(self) -> str:
         return f"QueuedGroup({self.group}, {len(self.members)} members)"
@@ -125,9 +128,12 @@ def entry_key(group: str) -> str:
     return f"{namespace}//{name}"
 
 
-def stand_in(leader: PodInfo, group: str) -> PodInfo:
-    """What `QueuedGroup.info` is while this member is the first."""
-    pod = leader.pod
-    info = PodInfo(replace(pod, spec=replace(pod.spec, scheduler_name="")), leader.kind)
+def stand_in(leader: PodInfo, group: str, priority: int | None) -> PodInfo:
+    """What `QueuedGroup.info` is while this member is the first; `priority` is the group's own."""
+    spec, kind = replace(leader.pod.spec, scheduler_name=""), leader.kind
+    if priority not in (None, leader.priority):
+        spec = replace(spec, priority=priority)
+        kind = kind_of(replace(leader.pod, spec=spec))
+    info = PodInfo(replace(leader.pod, spec=spec), kind)
     info.key = info.uid = entry_key(group)
     return info
