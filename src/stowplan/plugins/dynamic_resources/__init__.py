@@ -82,7 +82,8 @@ class Args(Protocol):
 
 class DynamicResources:
     name = "DynamicResources"
-    reads = Reads.CLUSTER
+    reads = Reads.CLUSTER | Reads.SIZE
+    skips_any_size = True
     only_passing = True
 
     def __init__(self, args: Args | None, handle: Handle) -> None:
