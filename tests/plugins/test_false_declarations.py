@@ -11,12 +11,15 @@ from typing import Any
 import pytest
 
 from stowplan.config import default_args
+from stowplan.framework.plugin import make_plugin
 from stowplan.framework.reads import Reads
+from stowplan.framework.status import SKIP
 from stowplan.framework.testing import ReadsMore, ask_everything
 from stowplan.objects.storage import PersistentVolumeClaim
 from stowplan.plugins import IN_TREE
 from stowplan.state.pod_info import PodInfo
 from tests.builders import World, node, pod
+from tests.plugins.device_objects import device_class, devices, resource_slice
 from tests.plugins.volume_objects import DRIVER, claim, csi_node, volume
 
 DECLARED = sorted(name for name, plugin in IN_TREE.items() if hasattr(plugin, "reads"))
@@ -67,8 +70,23 @@ def asked() -> PodInfo:
     return PodInfo(pod("asked", labels={"app": "web"}, spec=spec))
 
 
+GPU = "example.com/gpu"
+
+
+def world_with_gpus() -> World:
+    every = (device_class(extendedResourceName=GPU), resource_slice("node-1", devices(2)))
+    return World(node("node-1"), node("node-2"), *every)
+
+
+def wants_gpus(count: int) -> PodInfo:
+    return PodInfo(pod("wants", requests={"cpu": "1", GPU: str(count)}))
+
+
 def ask(plugin: type) -> None:
-    ask_everything(plugin, default_args(plugin.name), world().handle, asked())  # type: ignore[attr-defined]
+    args = default_args(plugin.name)  # type: ignore[attr-defined]
+    ask_everything(plugin, args, world().handle, asked())
+    for count in (0, 2):
+        ask_everything(plugin, args, world_with_gpus().handle, wants_gpus(count))
 
 
 @pytest.mark.parametrize("name", DECLARED)
@@ -90,6 +108,7 @@ def test_as_it_is_it_reads_no_more_than_it_says(name: str) -> None:
         ("VolumeBinding", Reads.PODS),
         ("VolumeRestrictions", Reads.PODS),
         ("VolumeZone", Reads.PODS),
+        ("DynamicResources", Reads.CLUSTER),
     ],
 )
 def test_a_declaration_that_says_too_little_is_caught(name: str, reads: Reads) -> None:
@@ -131,9 +150,9 @@ def planted(name: str, more: Any) -> type:
     methods = ("filter_node", "score_node") if name in LOCAL else ("pre_filter",)
     method = next(m for m in methods if hasattr(plugin, m))
 
-    def ask_more(self: Any, cycle: Any, pod: Any, info: Any = None) -> Any:
-        more(cycle, pod, info)
-        return getattr(plugin, method)(self, cycle, pod, info)
+    def ask_more(self: Any, cycle: Any, pod: Any, *info: Any) -> Any:
+        more(cycle, pod, *info or (None,))
+        return getattr(plugin, method)(self, cycle, pod, *info)
 
     return type("Planted", (plugin,), {method: ask_more})
 
@@ -147,6 +166,23 @@ PLANTED = [
     *((name, reads_size) for name in DECLARED if Reads.SIZE not in IN_TREE[name].reads),  # type: ignore[attr-defined]
     *((name, reads_size_in_the_spec) for name in DECLARED if Reads.SIZE not in IN_TREE[name].reads),  # type: ignore[attr-defined]
 ]
+
+
+SKIPPING = [name for name in DECLARED if hasattr(IN_TREE[name], "skips_any_size")]
+
+
+@pytest.mark.parametrize("name", SKIPPING)
+@pytest.mark.parametrize("more", [reads_size, reads_size_in_the_spec])
+def test_who_skips_pods_of_any_size_does_not_look_at_that_first(name: str, more: Any) -> None:
+    with pytest.raises(ReadsMore):
+        ask(planted(name, more))
+
+
+def test_pods_like_one_that_wants_none_of_a_resource_may_want_some() -> None:
+    assert wants_gpus(0).kind.traits is wants_gpus(1).kind.traits
+    plugin = make_plugin(IN_TREE["DynamicResources"], None, (world := world_with_gpus()).handle)
+    assert plugin.pre_filter(world.cycle(), wants_gpus(0)) == SKIP
+    assert plugin.pre_filter(world.cycle(), wants_gpus(1)) is None
 
 
 @pytest.mark.parametrize(("name", "more"), PLANTED)

@@ -30,7 +30,14 @@ from stowplan.framework.plan import (
     normalizes,
 )
 from stowplan.framework.plugin import ProfilePlugins
-from stowplan.framework.reads import Reads, is_by_traits, is_node_local, is_node_only, reads_of
+from stowplan.framework.reads import (
+    Reads,
+    is_by_traits,
+    is_node_local,
+    is_node_only,
+    reads_of,
+    skips_by_traits,
+)
 from stowplan.framework.status import SKIP_ALWAYS, Code, Rows, Status
 from stowplan.state.pod_info import KeptPer, PodInfo
 
@@ -151,9 +158,9 @@ class Planner:
         self.is_per_pod = any(Reads.ANNOTATIONS in reads_of(plugin) for plugin in local)
         """Whether pods of one kind may differ in what plugins read of them."""
         self.remembering = frozenset(
-            member.name for member in members if is_by_traits(member.plugin)
+            member.name for member in members if skips_by_traits(member.plugin)
         )
-        """The plugins whose word about a pod stands for all with the same traits."""
+        """The plugins whose steady Skip of a pod stands for all with the same traits."""
         self._general = tuple(m for m in members if m.is_general)
         self._others = tuple(m for m in members if not m.is_general)
         self._others_node_only = any(is_node_only(m.plugin) for m in self._others)

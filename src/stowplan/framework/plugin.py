@@ -266,7 +266,7 @@ _CONTRACT = frozenset(
     )
     for name in vars(protocol)
     if not name.startswith("_")
-) | {"name", "reads", "only_passing", "gates_groups"}
+) | {"name", "reads", "skips_any_size", "only_passing", "gates_groups"}
 
 _OLD = {
     "node_only": "reads = Reads.NODE",

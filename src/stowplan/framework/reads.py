@@ -60,3 +60,12 @@ def is_node_only(plugin: Any) -> bool:
 def is_by_traits(plugin: Any) -> bool:
     """Whether all pods that differ in nothing but their size are one to the plugin."""
     return not reads_of(plugin) & _OF_ONE_POD
+
+
+def skips_by_traits(plugin: Any) -> bool:
+    """Whether it skips, for longer than one pod, all that differ in nothing but their size.
+
+    One that reads the size of some pods may say so of itself: it knows which pods do not concern
+    it, of whatever size, before it looks at that.
+    """
+    return is_by_traits(plugin) or bool(getattr(plugin, "skips_any_size", False))

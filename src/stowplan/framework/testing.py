@@ -18,8 +18,8 @@ import numpy as np
 from stowplan.framework.cycle import Cycle
 from stowplan.framework.handle import Handle
 from stowplan.framework.plugin import make_plugin
-from stowplan.framework.reads import ANYTHING, Reads, reads_of
-from stowplan.framework.status import Code, Status
+from stowplan.framework.reads import ANYTHING, Reads, reads_of, skips_by_traits
+from stowplan.framework.status import SKIP_ALWAYS, SKIP_STEADILY, Code, Status
 from stowplan.state.node_info import NodeInfo
 from stowplan.state.node_table import NodeTable
 from stowplan.state.pod_info import PodInfo
@@ -161,6 +161,12 @@ def ask_everything(plugin: type, args: Any, handle: Handle, pod: PodInfo) -> Non
         more = () if point == "pre_filter" else (rows,)
         answer = getattr(made, point)(cycle, asked, *more) if hasattr(made, point) else None
         if isinstance(answer, Status) and answer.code is not Code.SUCCESS:
+            if answer in (SKIP_STEADILY, SKIP_ALWAYS) and skips_by_traits(plugin):
+                # This is remembered for pods of any size, so it must not be read on the way here.
+                sizeless = Watch(reads ^ (reads & Reads.SIZE))
+                given = sizeless.handle(handle)
+                again = make_plugin(plugin, args, given)
+                getattr(again, point)(sizeless.cycle(given), sizeless.pod(pod), *more)
             continue
         for info in infos if hasattr(made, one) else ():
             getattr(made, one)(cycle, asked, info)

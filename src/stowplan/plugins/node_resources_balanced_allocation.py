@@ -8,7 +8,8 @@ kube-scheduler's `noderesources/balanced_allocation.go`.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
+from functools import partial
 from math import sqrt
 from typing import Protocol
 
@@ -19,6 +20,7 @@ from stowplan.framework.handle import Handle
 from stowplan.framework.reads import Reads
 from stowplan.framework.status import MAX_NODE_SCORE, SKIP, NodeMask, Rows, ShortScores, Status
 from stowplan.objects.resources import CPU, EPHEMERAL_STORAGE, MEMORY, is_scalar
+from stowplan.plugins._shared.device_totals import DeviceTotals
 from stowplan.plugins._shared.resource_columns import Floats, ResourceColumns, ResourceTable
 from stowplan.plugins._shared.rows import row_count
 from stowplan.state.node_info import NodeInfo
@@ -38,10 +40,13 @@ Wanted = tuple[tuple[str, int], ...]
 class _Ask:
     """What one kind of pod asks for of the resources that count for it."""
 
-    __slots__ = ("names", "pre_score", "wanted")
+    __slots__ = ("devices", "names", "pre_score", "wanted")
 
-    def __init__(self, wanted: Wanted) -> None:
+    def __init__(self, wanted: Wanted, devices: frozenset[str]) -> None:
         self.wanted = wanted
+        self.devices = devices
+        """Those that are counted in devices where the node lists none: until a class changes, when
+        all that is kept is dropped."""
         self.names = tuple([name for name, _ in wanted])
         self.pre_score = None if any(amount for _, amount in wanted) else SKIP
 
@@ -64,37 +69,68 @@ class NodeResourcesBalancedAllocation:
         self._resources = tuple(name for name in names if name in _NATIVE or is_scalar(name))
         self._kept = handle.kept
         self._resource_table = handle.shared(ResourceTable)
+        self._device_totals = handle.derived(DeviceTotals)
         self._before: dict[tuple[str, ...], _Before] = {}
 
     def signature(self, pod: PodInfo) -> Hashable:
-        return self._ask(pod).wanted
+        """How many devices there are depends on more than the node."""
+        ask = self._ask(pod)
+        return None if ask.devices else ask.wanted
 
     def pre_score(self, cycle: Cycle, pod: PodInfo, rows: Rows) -> Status | None:
         return self._ask(pod).pre_score
 
     def score_node(self, cycle: Cycle, pod: PodInfo, node: NodeInfo) -> int:
         ask: _Ask = cycle.kept.get(self.name) or self._ask(pod)
-        before, after = _balances(node, ask.wanted)
+        if ask.devices:
+            before, after = self._balances_with_devices(node, ask)
+        else:
+            before, after = _balances(node, ask.wanted)
         return (_SHIFT + after - before) // 2
 
     def score_nodes(
         self, cycle: Cycle, pod: PodInfo, nodes: NodeTable, rows: Rows | slice
     ) -> ShortScores:
         ask: _Ask = cycle.kept.get(self.name) or self._ask(pod)
-        before = self._before.get(ask.names)
-        if before is None:
-            before = self._before[ask.names] = _Before(ask.names)
         self._resource_table.catch_up()
-        scores = _balance_many(self._resource_table, nodes, ask.wanted, rows)
-        scores += before.up_to_date(self._resource_table, nodes)[rows]
+        of = self._resource_table.of
+        if ask.devices:
+            of = partial(self._columns_of, ask.devices, nodes)
+            before = _SHIFT - _balance_many(of, nodes, _nothing_of(ask.names), rows)
+        else:
+            kept = self._before.get(ask.names)
+            if kept is None:
+                kept = self._before[ask.names] = _Before(ask.names)
+            before = kept.up_to_date(self._resource_table, nodes)[rows]
+        scores = _balance_many(of, nodes, ask.wanted, rows)
+        scores += before
         scores >>= 1
         return scores
+
+    def _columns_of(self, devices: frozenset[str], nodes: NodeTable, name: str) -> ResourceColumns:
+        if name in devices:
+            return self._device_totals.on_nodes(name, nodes)
+        return self._resource_table.of(name)
+
+    def _balances_with_devices(self, node: NodeInfo, ask: _Ask) -> tuple[int, int]:
+        before, after = [], []
+        for name, amount in ask.wanted:
+            capacity, used = node.allocatable.get(name, 0), node.requested.get(name, 0)
+            if name in ask.devices:
+                capacity, used = self._device_totals.on_node(name, node)
+            if capacity:
+                before.append(used / float(capacity))
+                after.append((used + amount) / float(capacity))
+        return _balance(before), _balance(after)
 
     def _ask(self, pod: PodInfo) -> _Ask:
         kept = self._kept[pod.kind.ref]
         ask: _Ask | None = kept.get(self.name)
         if ask is None:
-            ask = kept[self.name] = _Ask(self._wanted_by(pod.kind))
+            wanted = self._wanted_by(pod.kind)
+            counts = self._device_totals.counts
+            devices = frozenset(name for name, _ in wanted if "/" in name and counts(name))
+            ask = kept[self.name] = _Ask(wanted, devices)
         return ask
 
     def _wanted_by(self, kind: PodKind) -> Wanted:
@@ -124,8 +160,8 @@ class _Before:
         changed = self._follower.changed(nodes, at_most=FEW)
         if changed is None:
             every = slice(0, nodes.size)
-            nothing = tuple((name, 0) for name in self._names)
-            self._column = _SHIFT - _balance_many(resource_table, nodes, nothing, every)
+            nothing = _nothing_of(self._names)
+            self._column = _SHIFT - _balance_many(resource_table.of, nodes, nothing, every)
             self._column_at = self._column.data
         for row in changed or ():
             info = nodes.infos[row]
@@ -193,13 +229,20 @@ def _deviation(shares: list[float]) -> float:
     return sqrt(squares / len(shares))
 
 
+def _nothing_of(names: tuple[str, ...]) -> Wanted:
+    return tuple((name, 0) for name in names)
+
+
 def _balance_many(
-    resource_table: ResourceTable, nodes: NodeTable, wanted: Wanted, rows: Rows | slice
+    columns_of: Callable[[str], ResourceColumns],
+    nodes: NodeTable,
+    wanted: Wanted,
+    rows: Rows | slice,
 ) -> ShortScores:
     """How balanced many nodes are with `wanted` on top."""
     if len(wanted) < 2:
         return np.full(row_count(nodes, rows), MAX_NODE_SCORE, np.int32)
-    parts = [(resource_table.of(name).at(rows), amount) for name, amount in wanted]
+    parts = [(columns_of(name).at(rows), amount) for name, amount in wanted]
     shares = [_shares(columns, amount) for columns, amount in parts]
     present = [columns.present for columns, _ in parts]
     if len(shares) == 2 and present[0] is None and present[1] is None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -36,7 +36,8 @@ from stowplan.objects.resources import (
     pod_requests,
 )
 from stowplan.plugins._shared.device_classes import IMPLICIT_PREFIX, ResourceClasses, may_be_devices
-from stowplan.plugins._shared.resource_columns import ResourceTable
+from stowplan.plugins._shared.device_totals import DeviceTotals
+from stowplan.plugins._shared.resource_columns import ResourceColumns, ResourceTable
 from stowplan.plugins._shared.rows import all_passed, row_count
 from stowplan.plugins._shared.scoring_strategies import (
     LeastAllocated,
@@ -98,6 +99,7 @@ class _Ask:
         "devices",
         "reasons",
         "scored",
+        "scored_devices",
         "signature",
     )
 
@@ -121,6 +123,8 @@ class _Ask:
         """Of the checked ones, those that can be had as devices where no device plugin has them."""
         self.classes_version: int | None = None
         """Of the device classes, where one could stand for what is asked for."""
+        self.scored_devices: frozenset[str] = frozenset()
+        """Of the scored ones, those that are counted in devices where the node lists none."""
         self.signature: Hashable = (self.checked, scored)
         self._statuses: dict[int, Status] = {}
 
@@ -152,10 +156,16 @@ class NodeResourcesFit:
         self._kept = handle.kept
         self._resource_table = handle.shared(ResourceTable)
         self._resources_as_devices = handle.derived(ResourceClasses)
+        self._device_totals = handle.derived(DeviceTotals)
 
     def signature(self, pod: PodInfo) -> Hashable:
-        """Which of it can be had as devices holds until a class changes: then all is dropped."""
+        """Which of it can be had as devices holds until a class changes: then all is dropped.
+
+        How many devices there are depends on more than the node.
+        """
         ask = self._ask(pod)
+        if ask.scored_devices:
+            return None
         return (ask.signature, ask.devices) if ask.devices else ask.signature
 
     def pre_filter(self, cycle: Cycle, pod: PodInfo) -> None:
@@ -209,13 +219,15 @@ class NodeResourcesFit:
         total = weights = 0
         for name, amount, weight in ask.scored:
             capacity = has.get(name)
+            if name in ask.scored_devices:
+                capacity, used = self._device_totals.on_node(name, node)
+            elif name == CPU:
+                used = node.nonzero_milli_cpu
+            elif name == MEMORY:
+                used = node.nonzero_memory
+            else:
+                used = node.requested.get(name, 0)
             if capacity:
-                if name == CPU:
-                    used = node.nonzero_milli_cpu
-                elif name == MEMORY:
-                    used = node.nonzero_memory
-                else:
-                    used = node.requested.get(name, 0)
                 rated = strategy.rate(used + amount, capacity)
                 if rated or strategy.counts_zero:
                     total += rated * weight
@@ -230,8 +242,15 @@ class NodeResourcesFit:
         ask: _Ask = cycle.kept.get(self.name) or self._ask(pod)
         of = self._resource_table.by_score
         self._resource_table.catch_up()
+        if ask.scored_devices:
+            of = partial(self._columns_of, ask.scored_devices, nodes)
         parts = [(weight, amount, of(name).at(rows)) for name, amount, weight in ask.scored]
         return weigh_many(self._strategy, parts, row_count(nodes, rows))
+
+    def _columns_of(self, devices: frozenset[str], nodes: NodeTable, name: str) -> ResourceColumns:
+        if name in devices:
+            return self._device_totals.on_nodes(name, nodes)
+        return self._resource_table.by_score(name)
 
     def score_placement(self, cycle: GroupCycle, placement: PlacedGroup) -> int:
         placed = [pod for pod in cycle.members if pod.uid in placement.nodes]
@@ -297,7 +316,8 @@ class NodeResourcesFit:
             return Hint.QUEUE
         had = allocatable(old)
         more = any(has.get(name, 0) > had.get(name, 0) for name in (PODS, *wanted))
-        return Hint.QUEUE if more else Hint.SKIP
+        left_to_devices = any(name in devices and has.get(name, 0) <= 0 for name in wanted)
+        return Hint.QUEUE if more or left_to_devices else Hint.SKIP
 
     def _ask(self, pod: PodInfo) -> _Ask:
         kept = self._kept[pod.kind.ref]
@@ -317,6 +337,8 @@ class NodeResourcesFit:
         devices = frozenset(checked.keys() & self._resources_as_devices.by_resource.keys())
         ask = kept[_WITH_DEVICES] = _Ask(checked, self._scored(kind), devices)
         ask.classes_version = self._resources_as_devices.version
+        counts = self._device_totals.counts
+        ask.scored_devices = frozenset(name for name, *_ in ask.scored if counts(name))
         return ask
 
     def _checked(self, requests: Mapping[str, int]) -> dict[str, int]:
@@ -371,8 +393,12 @@ def _resources(given: ScoringStrategy | None) -> tuple[tuple[str, int], ...]:
 
 
 def _after_class_change(pod: Pod, old: DeviceClass | None, new: DeviceClass) -> Hint:
-    """The class may stand for what the pod lacks."""
-    names = {new.spec.extended_resource_name, IMPLICIT_PREFIX + new.metadata.name}
+    """The class may stand for what the pod lacks, and did not before."""
+    names = {new.spec.extended_resource_name}
+    if old is None:
+        names.add(IMPLICIT_PREFIX + new.metadata.name)
+    elif old.spec.extended_resource_name in names:
+        return Hint.SKIP
     wanted = pod_requests(pod, use_status=False)
     return Hint.QUEUE if any(wanted.get(name or "", 0) for name in names) else Hint.SKIP
 

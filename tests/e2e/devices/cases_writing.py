@@ -137,7 +137,7 @@ def what_drivers_said_stays(stage: Stage) -> None:
 # -- extended resources ---------------------------------------------------------------------
 
 
-def _wants(*amounts: dict[str, str], init: tuple[dict[str, str], ...] = ()) -> Data:
+def wants(*amounts: dict[str, str], init: tuple[dict[str, str], ...] = ()) -> Data:
     """Containers that ask for these."""
 
     def container(name: str, wanted: dict[str, str]) -> Data:
@@ -150,7 +150,7 @@ def _wants(*amounts: dict[str, str], init: tuple[dict[str, str], ...] = ()) -> D
     return made
 
 
-def _extended(stage: Stage, name: str, spec: Data) -> None:
+def extended(stage: Stage, name: str, spec: Data) -> None:
     stage.settle()
     body = pod(name, schedulerName=stage.side.profile)
     del body["metadata"]["namespace"]
@@ -166,7 +166,7 @@ def _extended(stage: Stage, name: str, spec: Data) -> None:
 def an_extended_resource(stage: Stage) -> None:
     gpu_class(stage, extendedResourceName="example.com/gpu")
     stage.on_nodes("n1", made=lambda: devices(2))
-    _extended(stage, "p", _wants({"example.com/gpu": "1"}))
+    extended(stage, "p", wants({"example.com/gpu": "1"}))
     stage.bound("p")
 
 
@@ -175,7 +175,7 @@ def extended_resources_of_several_containers(stage: Stage) -> None:
     gpu_class(stage, extendedResourceName="example.com/gpu")
     stage.on_nodes("n1", made=lambda: devices(6))
     one, two, four = ({"example.com/gpu": it} for it in "124")
-    _extended(stage, "p", _wants(one, two, init=(four,)))
+    extended(stage, "p", wants(one, two, init=(four,)))
     stage.bound("p")
 
 
@@ -183,7 +183,7 @@ def extended_resources_of_several_containers(stage: Stage) -> None:
 def an_extended_resource_by_the_name_of_its_class(stage: Stage) -> None:
     gpu_class(stage)
     stage.on_nodes("n1", made=lambda: devices(2))
-    _extended(stage, "p", _wants({"deviceclass.resource.kubernetes.io/gpu": "2"}))
+    extended(stage, "p", wants({"deviceclass.resource.kubernetes.io/gpu": "2"}))
     stage.bound("p")
 
 
@@ -193,7 +193,7 @@ def an_extended_resource_that_a_device_plugin_serves(stage: Stage) -> None:
     made = node("n1")
     made["status"]["allocatable"]["example.com/gpu"] = "2"
     stage.create(made)
-    _extended(stage, "p", _wants({"example.com/gpu": "1"}))
+    extended(stage, "p", wants({"example.com/gpu": "1"}))
     stage.bound("p")
 
 
@@ -201,14 +201,14 @@ def an_extended_resource_that_a_device_plugin_serves(stage: Stage) -> None:
 def more_of_an_extended_resource_than_there_is(stage: Stage) -> None:
     gpu_class(stage, extendedResourceName="example.com/gpu")
     stage.on_nodes("n1", made=lambda: devices(1))
-    _extended(stage, "p", _wants({"example.com/gpu": "2"}))
+    extended(stage, "p", wants({"example.com/gpu": "2"}))
     stage.rejected("p", "cannot allocate all claims")
 
 
 @case("Insufficient example.com/gpu")
 def an_extended_resource_without_a_class(stage: Stage) -> None:
     stage.on_nodes("n1", made=lambda: devices(1))
-    _extended(stage, "p", _wants({"example.com/gpu": "1"}))
+    extended(stage, "p", wants({"example.com/gpu": "1"}))
     stage.rejected("p", "Insufficient example.com/gpu")
 
 
@@ -217,9 +217,9 @@ def an_extended_resource_beside_a_claim(stage: Stage) -> None:
     gpu_class(stage, extendedResourceName="example.com/gpu")
     stage.on_nodes("n1", made=lambda: devices(2))
     stage.claim("c", exactly("r", "gpu"))
-    spec = _wants({"example.com/gpu": "1"})
+    spec = wants({"example.com/gpu": "1"})
     spec["resourceClaims"] = [{"name": "c", "resourceClaimName": "c"}]
-    _extended(stage, "p", spec)
+    extended(stage, "p", spec)
     stage.bound("p")
 
 
@@ -231,9 +231,9 @@ def a_claim_and_a_resource_that_a_device_plugin_serves(stage: Stage) -> None:
     stage.create(made)
     stage.slice("n1", devices(1), pool="n1")
     stage.claim("c", exactly("r", "gpu"))
-    spec = _wants({"example.com/gpu": "1"})
+    spec = wants({"example.com/gpu": "1"})
     spec["resourceClaims"] = [{"name": "c", "resourceClaimName": "c"}]
-    _extended(stage, "p", spec)
+    extended(stage, "p", spec)
     stage.rejected("p", "nil or empty request mappings")
 
 
@@ -241,7 +241,7 @@ def a_claim_and_a_resource_that_a_device_plugin_serves(stage: Stage) -> None:
 def a_claim_for_extended_resources_that_was_left_over(stage: Stage) -> None:
     gpu_class(stage, extendedResourceName="example.com/gpu")
     stage.nodes("n1")
-    _extended(stage, "p", _wants({"example.com/gpu": "1"}))
+    extended(stage, "p", wants({"example.com/gpu": "1"}))
     stage.rejected("p", "cannot allocate all claims")
     left = claim("p-extended-resources-abcde", exactly("container-0-request-1", "gpu"))
     left["metadata"]["annotations"] = {"resource.kubernetes.io/extended-resource-claim": "true"}

@@ -24,10 +24,17 @@ BINDING_TIMEOUT = "8s"
 
 
 def _config(profile: str) -> Data:
-    """All else is as it comes."""
-    args = {"bindingTimeout": BINDING_TIMEOUT}
-    plugin = {"name": "DynamicResources", "args": args}
-    return {**BACKOFF, "profiles": [{"schedulerName": profile, "pluginConfig": [plugin]}]}
+    """Scores count one extended resource, which may be devices; all else is as it comes.
+
+    NodeResourcesBalancedAllocation does not: kube-scheduler 1.36 panics then.
+    """
+    scored = [{"name": name, "weight": 1} for name in ("cpu", "memory", "example.com/gpu")]
+    args = {
+        "DynamicResources": {"bindingTimeout": BINDING_TIMEOUT},
+        "NodeResourcesFit": {"scoringStrategy": {"type": "LeastAllocated", "resources": scored}},
+    }
+    given = [{"name": plugin, "args": it} for plugin, it in args.items()]
+    return {**BACKOFF, "profiles": [{"schedulerName": profile, "pluginConfig": given}]}
 
 
 class Stock:

@@ -140,6 +140,10 @@ class Stage:
     def settle(self) -> None:
         time.sleep(SETTLE_S)
 
+    def until_next_second(self) -> None:
+        """What is made from now on is younger than what there is."""
+        time.sleep(1.1)
+
     # -- as controllers and drivers do ------------------------------------------------------
 
     def made_for(self, pod_name: str, reference: str, made: Data, *, tell: bool = True) -> None:

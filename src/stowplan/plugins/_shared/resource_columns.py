@@ -167,7 +167,7 @@ class ResourceTable:
                 self._alike.append((used.data, requested.data))
                 columns = kept[resource] = self.of(resource)
                 return columns
-        columns = kept[resource] = _columns(totals, used)
+        columns = kept[resource] = make_columns(totals, used)
         views = used.data, totals.data, columns.used.data, columns.free.data
         if columns.percent is None or resource == PODS:
             # Nobody rates how many pods there are.
@@ -179,7 +179,7 @@ class ResourceTable:
         return columns
 
 
-def _columns(totals: Ints, used: Ints) -> ResourceColumns:
+def make_columns(totals: Ints, used: Ints) -> ResourceColumns:
     present, free = totals > 0, totals - used
     capacity = np.where(present, totals, 1)
     dtype = np.int64 if capacity.max(initial=0) >= _EXACT_MAX else np.float64

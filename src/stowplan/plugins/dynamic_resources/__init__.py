@@ -36,6 +36,7 @@ from stowplan.objects.devices import DeviceClass, DeviceRequest, ResourceClaim
 from stowplan.objects.node_selector import compile_node_selector
 from stowplan.objects.pod import Pod
 from stowplan.plugins._shared.device_classes import ResourceClasses
+from stowplan.plugins._shared.device_totals import DeviceTotals
 from stowplan.plugins._shared.normalize import normalize
 from stowplan.plugins._shared.rows import all_passed
 from stowplan.plugins.dynamic_resources.attempt import Attempt, OwnClaim
@@ -47,6 +48,7 @@ from stowplan.plugins.dynamic_resources.claim_writes import (
     is_reserved_for,
     unreserve_claim,
 )
+from stowplan.plugins.dynamic_resources.class_counts import ClassCounts
 from stowplan.plugins.dynamic_resources.extended_resources import SPECIAL_NAME, new_special_claim
 from stowplan.plugins.dynamic_resources.filtering import REASONS, DeviceFilter
 from stowplan.plugins.dynamic_resources.group_claims import GroupClaims, consumer_of
@@ -82,7 +84,8 @@ class Args(Protocol):
 
 class DynamicResources:
     name = "DynamicResources"
-    reads = Reads.CLUSTER
+    reads = Reads.CLUSTER | Reads.SIZE
+    skips_any_size = True
     only_passing = True
 
     def __init__(self, args: Args | None, handle: Handle) -> None:
@@ -106,6 +109,8 @@ class DynamicResources:
             timeouts_s,
         )
         self._binding = ClaimBinding(handle, self._claims, timeouts_s[1])
+        totals = handle.derived(DeviceTotals)
+        totals.counter = totals.counter or ClassCounts(self._claims, handle.derived(Slices))
         self._group_claims = GroupClaims(handle)
 
     # -- before the queue -------------------------------------------------------------------

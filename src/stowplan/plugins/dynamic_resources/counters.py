@@ -12,6 +12,8 @@ from stowplan.plugins.dynamic_resources.claim_cache import HeldDevices
 from stowplan.plugins.dynamic_resources.device_entry import Counters, DeviceEntry
 from stowplan.plugins.dynamic_resources.pool import Pool
 
+_NOTHING: dict[str, int] = {}
+
 
 class PoolCounters:
     """Of one pool, during one search."""
@@ -24,7 +26,12 @@ class PoolCounters:
 
     def have(self, entry: DeviceEntry) -> bool:
         """Whether it could be taken."""
-        return self.most((entry,)) > 0
+        wanted = entry.consumes or {}
+        return not any(
+            wanted.get(name, _NOTHING).get(counter, 0) > left
+            for name, values in self._left.items()
+            for counter, left in values.items()
+        )
 
     def most(self, entries: Collection[DeviceEntry]) -> int:
         """As many of these, or fewer, can be taken together: by each counter for itself."""

@@ -168,11 +168,15 @@ class Slices:
         of_pool = self._nodes_with.get(device[:2], set())
         return of_pool | self._nodes_with.get(device, set())
 
+    def relevant(self, node: NodeInfo) -> Iterator[SliceEntry]:
+        """All slices with devices for the node, of whichever generation."""
+        every = (*self._of_node.get(node.name, ()), *self._of_any)
+        return (entry for entry in every if entry.is_relevant(node))
+
     def _find(self, node: NodeInfo) -> list[Pool]:
         found: dict[PoolId, list[SliceEntry]] = {}
-        for entry in (*self._of_node.get(node.name, ()), *self._of_any):
-            if entry.is_relevant(node):
-                found.setdefault(entry.id, []).append(entry)
+        for entry in self.relevant(node):
+            found.setdefault(entry.id, []).append(entry)
         pools = list(self._broken_elsewhere(found))
         for pool_id, relevant in found.items():
             slices = self._of_pool[pool_id]

@@ -124,7 +124,7 @@ def _read(
         sub,
         ask,
         found,
-        (*_expressions(found.spec.selectors), *_expressions(ask.selectors)),
+        (*expressions_of(found.spec.selectors), *expressions_of(ask.selectors)),
         isinstance(ask, ExactDeviceRequest) and bool(ask.admin_access),
         ask.capacity.requests if ask.capacity is not None else None,
         ask.tolerations,
@@ -132,7 +132,7 @@ def _read(
     )
 
 
-def _expressions(selectors: Sequence[object] | None) -> tuple[str, ...]:
+def expressions_of(selectors: Sequence[object] | None) -> tuple[str, ...]:
     return tuple(
         "" if (cel := getattr(selector, "cel", None)) is None else cel.expression
         for selector in selectors or ()
