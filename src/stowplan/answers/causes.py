@@ -12,6 +12,7 @@ from stowplan.answers.generators.taints import taint_text
 from stowplan.answers.situation import SCHEDULER, Situation
 from stowplan.answers.words import count_of, shown, some_of
 from stowplan.core.group_outcome import GroupOutcome
+from stowplan.state.pod_info import kind_of
 
 Data = dict[str, Any]
 
@@ -68,6 +69,9 @@ def _of_the_pod(s: Situation, family: str) -> Cause:
         name = s.pod.spec.scheduler_name
         known = ", ".join(s.cluster.profiles)
         return Cause(family, f"no profile is for scheduler {name!r}", [], f"there are: {known}")
+    if SCHEDULER in s.whole:
+        gates = ", ".join(gate.name for gate in s.pod.spec.scheduling_gates or ())
+        return Cause(family, f"scheduling gates: {gates}", [])
     return Cause(family, s.cluster.decision(s.key).message, [], _of_gang(s))
 
 
@@ -183,17 +187,12 @@ def _of_affinity(s: Situation, rows: list[int]) -> str:
 
 
 def _of_ports(s: Situation, rows: list[int]) -> str:
-    wanted = {
-        port.host_port
-        for container in s.pod.spec.containers or ()
-        for port in container.ports or ()
-        if port.host_port
-    }
+    wanted = {port for _, _, port in kind_of(s.pod).host_ports}
     holders = [
         pod.key
         for row in rows
         for pod in s.by_node.get(s.names[row], ())
-        if any(p.host_port in wanted for c in pod.spec.containers or () for p in c.ports or ())
+        if any(port in wanted for _, _, port in kind_of(pod).host_ports)
     ]
     return f"host port {', '.join(map(str, sorted(wanted)))} is taken by {some_of(holders)}"
 

@@ -25,6 +25,7 @@ Data = dict[str, Any]
 
 CORDONED = "node.kubernetes.io/unschedulable"
 SCHEDULER = "schedulerName"
+GATES = "SchedulingGates"
 VOLUMES = "volumes"
 FAMILIES = {
     "VolumeRestrictions": VOLUMES,
@@ -189,6 +190,9 @@ def _of_the_pod(cluster: Cluster, pod: Pod) -> Iterable[str]:
         yield gate
     if pod.spec.scheduler_name not in cluster.profiles:
         yield SCHEDULER
+        if pod.spec.scheduling_gates:
+            # Nobody has looked at them yet.
+            yield GATES
 
 
 def _bare(data: Data) -> Data:

@@ -19,13 +19,13 @@ from stowplan.answers.generators.room import another_node, freed_pods, prioritie
 from stowplan.answers.generators.spread import spread
 from stowplan.answers.generators.taints import tolerations, uncordon
 from stowplan.answers.generators.volumes import volumes
-from stowplan.answers.situation import SCHEDULER, VOLUMES, Situation
+from stowplan.answers.situation import GATES, SCHEDULER, VOLUMES, Situation
 
 Generator = Callable[[Situation, list[int]], Iterator[Candidate]]
 
 BY_FAMILY: dict[str, Generator] = {
     SCHEDULER: scheduler,
-    "SchedulingGates": gates,
+    GATES: gates,
     "GangScheduling": group_changes,
     "NodeUnschedulable": uncordon,
     "TaintToleration": tolerations,

@@ -16,6 +16,7 @@ ZONES = ("topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone"
          "topology.kubernetes.io/region", "failure-domain.beta.kubernetes.io/region")  # fmt: skip
 BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
 FILESYSTEM = "Filesystem"
+WAITS = "WaitForFirstConsumer"
 
 
 def free_volumes(s: Situation, claim: Any, rows: list[int]) -> Iterator[Candidate]:
@@ -25,7 +26,9 @@ def free_volumes(s: Situation, claim: Any, rows: list[int]) -> Iterator[Candidat
         if volume.spec.claim_ref is not None:
             continue
         wrong = [make for is_right, make in _conditions(claim, volume) if not is_right]
-        if not wrong:
+        if wrong == [_other_class] and _is_misspelt(s, claim, volume):
+            yield _class_of_volume(claim, volume)
+        elif not wrong:
             yield _claim_edit(
                 claim,
                 f"bind the claim {claim.name} to the volume {volume.name}",
@@ -34,7 +37,7 @@ def free_volumes(s: Situation, claim: Any, rows: list[int]) -> Iterator[Candidat
             )
             yield from reachable(s, volume, rows)
         elif len(wrong) == 1:
-            yield from wrong[0](claim, volume)
+            yield from wrong[0](s, claim, volume)
 
 
 def _conditions(claim: Any, volume: Any) -> Iterator[tuple[bool, Any]]:
@@ -53,35 +56,76 @@ def _claim_edit(claim: Any, title: str, sort: Sort, amount: float = 0.0, *, edit
     return Candidate(title, sort, amount, objects=edits)
 
 
-def _other_class(claim: Any, volume: Any) -> Iterator[Candidate]:
+def _for_volume(
+    s: Situation, claim: Any, volume: Any, title: str, sort: Sort, amount: float = 0.0, *, edit: Any
+) -> Candidate:
+    """A change to the claim after which the volume is right for it.  Where the scheduler will not
+    bind them, which it does for classes that wait for a pod, the claim is bound."""
+    if not waits(s, volume.spec.storage_class_name):
+        return _claim_edit(claim, title, sort, amount, edit=partial(_also_bind, volume.name, edit))
+    return _claim_edit(claim, title, sort, amount, edit=edit)
+
+
+def _also_bind(volume: str, edit: Any, claim: Data) -> None:
+    edit(claim)
+    bind(volume, claim)
+
+
+def waits(s: Situation, name: str | None) -> bool:
+    """Whether volumes of the class are bound when a pod uses them."""
+    return any(
+        each.name == name and each.volume_binding_mode == WAITS
+        for each in s.objects("StorageClass")
+    )
+
+
+def _is_misspelt(s: Situation, claim: Any, volume: Any) -> bool:
+    """Whether the volume's class does not exist, and looks like the claim's, which does."""
+    own, other = volume.spec.storage_class_name, claim.spec.storage_class_name or ""
+    known = {each.name for each in s.objects("StorageClass")}
+    return own not in known and other in known and likeness(own, other) >= NEAR
+
+
+def _class_of_volume(claim: Any, volume: Any) -> Candidate:
+    own, other = volume.spec.storage_class_name, claim.spec.storage_class_name
+    title = f"correct the class of the volume {volume.name}: {other!r} instead of {own!r}"
+    edit = ObjectEdit("PersistentVolume", volume.name, partial(set_class, other))
+    return Candidate(title, Sort.CORRECT, 1 - likeness(own, other), objects=(edit,))
+
+
+def _other_class(s: Situation, claim: Any, volume: Any) -> Iterator[Candidate]:
     own, other = claim.spec.storage_class_name or "", volume.spec.storage_class_name
     alike = likeness(own, other)
     sort = Sort.CORRECT if alike >= NEAR else Sort.OTHER
     title = f"change the class of claim {claim.name} from {own!r} to {other!r}"
-    yield _claim_edit(claim, title, sort, 1 - alike, edit=partial(set_class, other))
+    edit = partial(set_class, other)
+    yield _for_volume(s, claim, volume, title, sort, 1 - alike, edit=edit)
 
 
-def _smaller(claim: Any, volume: Any) -> Iterator[Candidate]:
+def _smaller(s: Situation, claim: Any, volume: Any) -> Iterator[Candidate]:
     has = _volume_size(volume)
     text = quantity("storage", has)
     title = f"let the claim {claim.name} ask for {text}, as the volume {volume.name} has"
     amount = 1 - has / max(claimed_size(claim), 1)
-    yield _claim_edit(claim, title, Sort.LESS, amount, edit=partial(set_size, text))
+    edit = partial(set_size, text)
+    yield _for_volume(s, claim, volume, title, Sort.LESS, amount, edit=edit)
 
 
-def _other_modes(claim: Any, volume: Any) -> Iterator[Candidate]:
+def _other_modes(s: Situation, claim: Any, volume: Any) -> Iterator[Candidate]:
     new = list(volume.spec.access_modes or ())
     title = f"let the claim {claim.name} ask for {', '.join(new)}, as {volume.name} has"
-    yield _claim_edit(claim, title, Sort.OTHER, 0.5, edit=partial(_set_spec, "accessModes", new))
+    edit = partial(_set_spec, "accessModes", new)
+    yield _for_volume(s, claim, volume, title, Sort.OTHER, 0.5, edit=edit)
 
 
-def _other_mode(claim: Any, volume: Any) -> Iterator[Candidate]:
+def _other_mode(s: Situation, claim: Any, volume: Any) -> Iterator[Candidate]:
     new = volume.spec.volume_mode or FILESYSTEM
     title = f"let the claim {claim.name} have volume mode {new}, as {volume.name} has"
-    yield _claim_edit(claim, title, Sort.OTHER, 0.5, edit=partial(_set_spec, "volumeMode", new))
+    edit = partial(_set_spec, "volumeMode", new)
+    yield _for_volume(s, claim, volume, title, Sort.OTHER, 0.5, edit=edit)
 
 
-def _other_selector(claim: Any, volume: Any) -> Iterator[Candidate]:
+def _other_selector(s: Situation, claim: Any, volume: Any) -> Iterator[Candidate]:
     """The one label of the selector that the volume does not have."""
     labels = volume.metadata.labels or {}
     wanted = claim.spec.selector.match_labels or {}
@@ -92,9 +136,9 @@ def _other_selector(claim: Any, volume: Any) -> Iterator[Candidate]:
         sort = Sort.CORRECT if alike >= NEAR else Sort.OTHER
         title = f"let the claim {claim.name} select {key}={labels[key]} instead of {wanted[key]}"
         edit = partial(_set_selected, key, labels[key])
-        yield _claim_edit(claim, title, sort, 1 - alike, edit=edit)
+        yield _for_volume(s, claim, volume, title, sort, 1 - alike, edit=edit)
     title = f"drop the selector of the claim {claim.name}"
-    yield _claim_edit(claim, title, Sort.DROP, edit=_without_selector)
+    yield _for_volume(s, claim, volume, title, Sort.DROP, edit=_without_selector)
 
 
 def claimed_size(claim: Any) -> int:
@@ -114,8 +158,8 @@ def set_size(text: str, claim: Data) -> None:
     claim["spec"]["resources"]["requests"]["storage"] = text
 
 
-def set_class(name: str, claim: Data) -> None:
-    claim["spec"]["storageClassName"] = name
+def set_class(name: str, claim_or_volume: Data) -> None:
+    claim_or_volume["spec"]["storageClassName"] = name
 
 
 def _set_spec(field: str, value: Any, claim: Data) -> None:

@@ -13,12 +13,14 @@ from typing import Any
 
 from stowplan.answers.changes import Candidate, Data, ObjectEdit, Sort
 from stowplan.answers.generators.free_volumes import (
+    WAITS,
     bind,
     claimed_size,
     free_volumes,
     reachable,
     set_class,
     set_size,
+    waits,
 )
 from stowplan.answers.situation import Situation
 from stowplan.answers.words import likeness, nearest, quantity
@@ -27,7 +29,6 @@ from stowplan.objects.quantity import ceil_value, parse_quantity
 NO_PROVISIONER = "kubernetes.io/no-provisioner"
 DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 NEW_SIZE = "1Gi"
-WAITS = "WaitForFirstConsumer"
 
 
 def volumes(s: Situation, rows: list[int]) -> Iterator[Candidate]:
@@ -169,18 +170,10 @@ def _new_volume(s: Situation, claim: Any, name: str) -> Candidate:
     if claim.spec.volume_mode:
         body["spec"]["volumeMode"] = claim.spec.volume_mode
     title = f"create the volume {name} for the claim {claim.name}"
-    if claim.spec.volume_name or _waits(s, claim):
+    if claim.spec.volume_name or waits(s, claim.spec.storage_class_name):
         return Candidate(title, Sort.PROVIDE, 1, create=(body,))
     bound = ObjectEdit("PersistentVolumeClaim", claim.key, partial(bind, name))
     return Candidate(title, Sort.PROVIDE, 1, create=(body,), objects=(bound,))
-
-
-def _waits(s: Situation, claim: Any) -> bool:
-    named = claim.spec.storage_class_name
-    return any(
-        each.name == named and each.volume_binding_mode == WAITS
-        for each in s.objects("StorageClass")
-    )
 
 
 def _topologies(s: Situation, made: Any) -> Iterator[Candidate]:
@@ -189,6 +182,8 @@ def _topologies(s: Situation, made: Any) -> Iterator[Candidate]:
         for place, each in enumerate(term.match_label_expressions or ()):
             values = {labels[each.key] for labels in map(s.labels, range(len(s.names)))
                       if each.key in labels}  # fmt: skip
+            if not values:
+                yield from _topology_key(s, made, (number, place), each.key)
             for at, value in enumerate(each.values or ()):
                 right = nearest(value, values, 0.0) if value not in values else None
                 if right is not None:
@@ -198,6 +193,18 @@ def _topologies(s: Situation, made: Any) -> Iterator[Candidate]:
                     sort = Sort.CORRECT if alike >= 0.6 else Sort.OTHER
                     title = f"let the class {made.name} allow {each.key}={right} instead of {value}"
                     yield Candidate(title, sort, 1 - alike, objects=(edit,))
+
+
+def _topology_key(s: Situation, made: Any, at: tuple[int, int], key: str) -> Iterator[Candidate]:
+    right = nearest(key, {label for row in range(len(s.names)) for label in s.labels(row)})
+    if right is not None:
+        edit = ObjectEdit("StorageClass", made.name, partial(_set_topology_key, *at, right))
+        title = f"correct the topology key of the class {made.name}: {right} instead of {key}"
+        yield Candidate(title, Sort.CORRECT, 1 - likeness(key, right), objects=(edit,))
+
+
+def _set_topology_key(number: int, place: int, key: str, made: Data) -> None:
+    made["allowedTopologies"][number]["matchLabelExpressions"][place]["key"] = key
 
 
 def _set_topology(number: int, place: int, at: int, value: str, made: Data) -> None:
