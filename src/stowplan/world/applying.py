@@ -10,7 +10,7 @@ from stowplan.apiserver.store import Store, view
 from stowplan.apiserver.stored_kinds import STORED_KIND_BY_NAME, STORED_KINDS
 from stowplan.cluster.port import ListOptions
 from stowplan.errors import ApiError, InputError
-from stowplan.objects.api import Create, Patch
+from stowplan.objects.api import Create, Delete, Patch
 from stowplan.objects.base import KubeObject
 from stowplan.objects.kinds import (
     KIND_BY_NAME,
@@ -18,12 +18,14 @@ from stowplan.objects.kinds import (
     NODE,
     PERSISTENT_VOLUME,
     PERSISTENT_VOLUME_CLAIM,
+    POD,
     PRIORITY_CLASS,
     RUNTIME_CLASS,
     STORAGE_CLASS,
     Kind,
 )
 from stowplan.objects.manifests import DEFAULT_NAMESPACE, Manifest, decode, describe
+from stowplan.objects.pod import Pod
 from stowplan.objects.storage import PersistentVolume
 from stowplan.offline.admission import admit
 from stowplan.offline.input_objects import InputObject, decode_all, refuse_misspelled
@@ -119,7 +121,18 @@ def put_all(store: Store, manifests: list[Manifest], sources: Sources) -> None:
     rests = volume_rests(manifests)
     with store.batch():
         for obj in admitted:
+            if isinstance(obj, Pod) and _changes_group(store, obj):
+                # A pod never leaves its group: this is another pod.
+                store.execute(Delete(POD, obj.namespace, obj.name))
             store.put(obj, rests.get(obj.name) if isinstance(obj, PersistentVolume) else None)
+
+
+def _changes_group(store: Store, pod: Pod) -> bool:
+    try:
+        there, _ = store.read(POD, pod.namespace, pod.name)
+    except ApiError:
+        return False
+    return isinstance(there, Pod) and there.spec.scheduling_group != pod.spec.scheduling_group
 
 
 def completed(store: Store, manifests: list[Manifest], sources: Sources) -> list[KubeObject]:
