@@ -15,7 +15,7 @@ from stowplan.answers.overview import GROUPS_MAX, Overview, grouped, placed_by
 from stowplan.answers.placed import Placed, placed
 from stowplan.answers.proving import Fix, Prover
 from stowplan.answers.searching import find_fixes
-from stowplan.answers.situation import Situation
+from stowplan.answers.situation import Situation, is_lost
 from stowplan.answers.text import WIDTH, lines_of
 from stowplan.errors import InputError
 from stowplan.printable import printable
@@ -88,7 +88,9 @@ def why(
 
 
 def _of_pod(cluster: Cluster, world: Cluster, key: str, fixes: int) -> Why:
-    answer = Why(key, world.pod(key).spec.node_name, world.place(key))
+    pod = world.pod(key)
+    node = "" if is_lost(world, pod) else pod.spec.node_name
+    answer = Why(key, node, world.place(key))
     try:
         decision = world.decision(key)
         answer.message, answer.history = decision.full_message, decision.history

@@ -121,18 +121,21 @@ def put_all(store: Store, manifests: list[Manifest], sources: Sources) -> None:
     rests = volume_rests(manifests)
     with store.batch():
         for obj in admitted:
-            if isinstance(obj, Pod) and _changes_group(store, obj):
-                # A pod never leaves its group: this is another pod.
-                store.execute(Delete(POD, obj.namespace, obj.name))
+            if isinstance(obj, Pod) and _is_another(store, obj):
+                store.execute(Delete(POD, obj.namespace, obj.name, grace_period_seconds=0))
             store.put(obj, rests.get(obj.name) if isinstance(obj, PersistentVolume) else None)
 
 
-def _changes_group(store: Store, pod: Pod) -> bool:
+def _is_another(store: Store, pod: Pod) -> bool:
+    """Whether it cannot have become of the one that is there: a pod never leaves its group or its
+    node."""
     try:
         there, _ = store.read(POD, pod.namespace, pod.name)
     except ApiError:
         return False
-    return isinstance(there, Pod) and there.spec.scheduling_group != pod.spec.scheduling_group
+    assert isinstance(there, Pod), there
+    is_elsewhere = there.spec.node_name not in ("", pod.spec.node_name)
+    return is_elsewhere or there.spec.scheduling_group != pod.spec.scheduling_group
 
 
 def completed(store: Store, manifests: list[Manifest], sources: Sources) -> list[KubeObject]:

@@ -26,6 +26,24 @@ def gates(s: Situation, rows: list[int]) -> Iterator[Candidate]:
         yield Candidate(f"remove the scheduling {word} {names}", Sort.RELEASE, pod=(edit,))
 
 
+def node_name(s: Situation, rows: list[int]) -> Iterator[Candidate]:
+    """For a pod that names a node which there is not."""
+    name = s.manifest["spec"].get("nodeName", "")
+    right = nearest(name, s.names)
+    if right is not None:
+
+        def edit(pod: Data) -> None:
+            pod["spec"]["nodeName"] = right
+
+        title = f"correct the node's name: {right} instead of {name}"
+        yield Candidate(title, Sort.CORRECT, 1 - likeness(name, right), pod=(edit,))
+
+    def drop(pod: Data) -> None:
+        del pod["spec"]["nodeName"]
+
+    yield Candidate(f"let the scheduler choose a node instead of {name}", Sort.DROP, pod=(drop,))
+
+
 def scheduler(s: Situation, rows: list[int]) -> Iterator[Candidate]:
     """For a pod that no profile is for."""
     name, known = s.pod.spec.scheduler_name, s.cluster.profiles

@@ -28,9 +28,10 @@ LEAST = 0.1
 def smaller_requests(s: Situation, rows: list[int]) -> Iterator[Candidate]:
     yield from _other_names(s)
     found: dict[tuple[str, ...], tuple[float, int]] = {}
+    absent = _absent(s)
     for row in rows:
-        room = {name: _room(s, name, row) for name in s.requests}
-        short = tuple(name for name, amount in s.requests.items() if amount > room[name])
+        room = {name: _room(s, name, row) for name in s.requests if name not in absent}
+        short = tuple(name for name, left in room.items() if s.requests[name] > left)
         if not short or any(room[name] <= 0 for name in short) or _free(s, "pods", row) < 1:
             continue
         given_up = sum(1 - room[name] / s.requests[name] for name in short)
@@ -51,8 +52,7 @@ def smaller_requests(s: Situation, rows: list[int]) -> Iterator[Candidate]:
 
 def _other_names(s: Situation) -> Iterator[Candidate]:
     """A resource that no node has at all."""
-    offered = {name for name, column in s.allocatable.items() if column.any()}
-    absent = [name for name, amount in s.requests.items() if amount and name not in offered]
+    offered, absent = _offered(s), _absent(s)
     for name in absent if len(absent) == 1 else ():
         others = offered - {"cpu", "memory", "pods", "ephemeral-storage"}
         right = nearest(name, [each for each in others if s.requests[name] % unit_of(each) == 0])
@@ -62,6 +62,15 @@ def _other_names(s: Situation) -> Iterator[Candidate]:
             yield Candidate(title, Sort.CORRECT, amount, pod=(partial(_rename, name, right),))
         title = f"do not request {name}, which no node has"
         yield Candidate(title, Sort.DROP, pod=(partial(_rename, name, ""),))
+
+
+def _offered(s: Situation) -> set[str]:
+    return {name for name, column in s.allocatable.items() if column.any()}
+
+
+def _absent(s: Situation) -> list[str]:
+    offered = _offered(s)
+    return [name for name, amount in s.requests.items() if amount and name not in offered]
 
 
 def _rename(name: str, right: str, pod: Data) -> None:
