@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
-from stowplan.answers.changes import Candidate, Data, ObjectEdit, Sort
+from stowplan.answers.changes import Candidate, Data, ObjectEdit, Sort, both
+from stowplan.answers.generators.claim_edits import bound, claim_edits, set_class, set_size
 from stowplan.answers.situation import Situation, is_fact
 from stowplan.answers.words import NEAR, likeness, nearest, quantity
 from stowplan.objects.labels import compile_selector
@@ -14,7 +15,6 @@ from stowplan.objects.quantity import ceil_value, parse_quantity
 
 ZONES = ("topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone",
          "topology.kubernetes.io/region", "failure-domain.beta.kubernetes.io/region")  # fmt: skip
-BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
 FILESYSTEM = "Filesystem"
 WAITS = "WaitForFirstConsumer"
 
@@ -23,21 +23,21 @@ def free_volumes(s: Situation, claim: Any, rows: list[int]) -> Iterator[Candidat
     """Volumes that nobody has: the claim is bound to one, or the one thing is changed that keeps
     it from it."""
     for volume in s.objects("PersistentVolume"):
-        if volume.spec.claim_ref is not None:
-            continue
         wrong = [make for is_right, make in _conditions(claim, volume) if not is_right]
-        if wrong == [_other_class] and _is_misspelt(s, claim, volume):
+        if volume.spec.claim_ref is not None:
+            if not wrong and _is_left(s, volume):
+                yield _let_go(s, claim, volume)
+        elif wrong == [_other_class] and _is_misspelt(s, claim, volume):
             yield _class_of_volume(claim, volume)
         elif not wrong:
-            yield _claim_edit(
-                claim,
-                f"bind the claim {claim.name} to the volume {volume.name}",
-                Sort.PROVIDE,
-                edit=partial(bind, volume.name),
-            )
+            title = f"bind the claim {claim.name} to the volume {volume.name}"
+            yield Candidate(title, Sort.PROVIDE, objects=(bound(claim, volume.name),))
             yield from reachable(s, volume, rows)
         elif len(wrong) == 1:
             yield from wrong[0](s, claim, volume)
+        elif len(wrong) == 2:
+            first, second = (next(make(s, claim, volume)) for make in wrong)
+            yield both(first, second)
 
 
 def _conditions(claim: Any, volume: Any) -> Iterator[tuple[bool, Any]]:
@@ -51,9 +51,24 @@ def _conditions(claim: Any, volume: Any) -> Iterator[tuple[bool, Any]]:
     yield own.selector is None or compile_selector(own.selector).matches(labels), _other_selector
 
 
-def _claim_edit(claim: Any, title: str, sort: Sort, amount: float = 0.0, *, edit: Any) -> Candidate:
-    edits = (ObjectEdit("PersistentVolumeClaim", claim.key, edit),)
-    return Candidate(title, sort, amount, objects=edits)
+def _is_left(s: Situation, volume: Any) -> bool:
+    """Whether the claim that it was bound to is gone."""
+    reference = volume.spec.claim_ref
+    key = f"{reference.namespace}/{reference.name}"
+    there = next((each for each in s.objects("PersistentVolumeClaim") if each.key == key), None)
+    return there is None or (bool(reference.uid) and reference.uid != there.uid)
+
+
+def _let_go(s: Situation, claim: Any, volume: Any) -> Candidate:
+    title = f"free the volume {volume.name} of the claim that it had, which is gone"
+    edit = ObjectEdit("PersistentVolume", volume.name, _freed)
+    taken = () if waits(s, volume.spec.storage_class_name) else (bound(claim, volume.name),)
+    return Candidate(title, Sort.PROVIDE, objects=(edit, *taken))
+
+
+def _freed(volume: Data) -> None:
+    del volume["spec"]["claimRef"]
+    volume.setdefault("status", {})["phase"] = "Available"
 
 
 def _for_volume(
@@ -61,14 +76,10 @@ def _for_volume(
 ) -> Candidate:
     """A change to the claim after which the volume is right for it.  Where the scheduler will not
     bind them, which it does for classes that wait for a pod, the claim is bound."""
+    edits = claim_edits(s, claim, edit)
     if not waits(s, volume.spec.storage_class_name):
-        return _claim_edit(claim, title, sort, amount, edit=partial(_also_bind, volume.name, edit))
-    return _claim_edit(claim, title, sort, amount, edit=edit)
-
-
-def _also_bind(volume: str, edit: Any, claim: Data) -> None:
-    edit(claim)
-    bind(volume, claim)
+        edits = (*edits, bound(claim, volume.name))
+    return Candidate(title, sort, amount, objects=edits)
 
 
 def waits(s: Situation, name: str | None) -> bool:
@@ -154,14 +165,6 @@ def _storage(amounts: Any) -> int:
     return 0 if text is None else ceil_value(parse_quantity(text))
 
 
-def set_size(text: str, claim: Data) -> None:
-    claim["spec"]["resources"]["requests"]["storage"] = text
-
-
-def set_class(name: str, claim_or_volume: Data) -> None:
-    claim_or_volume["spec"]["storageClassName"] = name
-
-
 def _set_spec(field: str, value: Any, claim: Data) -> None:
     claim["spec"][field] = value
 
@@ -172,11 +175,6 @@ def _set_selected(key: str, value: str, claim: Data) -> None:
 
 def _without_selector(claim: Data) -> None:
     del claim["spec"]["selector"]
-
-
-def bind(volume: str, claim: Data) -> None:
-    claim["metadata"].setdefault("annotations", {})[BIND_COMPLETED] = "yes"
-    claim["spec"]["volumeName"] = volume
 
 
 # -- where a volume is ----------------------------------------------------------------------
@@ -192,6 +190,8 @@ def reachable(s: Situation, volume: Any, rows: list[int]) -> Iterator[Candidate]
                 title = f"correct the {key} of the volume {volume.name}: {right} instead of {value}"
                 edit = ObjectEdit("PersistentVolume", volume.name, partial(change, right))
                 yield Candidate(title, Sort.CORRECT, 1 - likeness(value, right), objects=(edit,))
+            else:
+                yield from _elsewhere(volume, (key, value), min(values, default=""), change)
         for row in rows[:2]:
             name = s.names[row]
             if s.labels(row).get(key) != value:
@@ -199,6 +199,15 @@ def reachable(s: Situation, volume: Any, rows: list[int]) -> Iterator[Candidate]
                 title = f"label {name} with {key}={value}"
                 lies = is_fact(key) and key in s.labels(row)
                 yield Candidate(title, Sort.LABEL, row / 1e6, objects=(edit,), last_resort=lies)
+
+
+def _elsewhere(volume: Any, tie: tuple[str, str], value: str, change: Any) -> Iterator[Candidate]:
+    """Its place is gone, and what was on it perhaps with it."""
+    if value:
+        key, old = tie
+        title = f"let the volume {volume.name} be at {key}={value} instead of {old}"
+        edit = ObjectEdit("PersistentVolume", volume.name, partial(change, value))
+        yield Candidate(title, Sort.OTHER, 1, objects=(edit,), last_resort=True)
 
 
 def ties(volume: Any) -> list[tuple[str, str]]:
