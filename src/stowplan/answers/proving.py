@@ -16,6 +16,7 @@ from typing import Any
 from stowplan.answers.changes import Candidate, Data, ObjectEdit
 from stowplan.answers.patches import json_patch
 from stowplan.answers.situation import Situation, is_lost
+from stowplan.answers.words import Tell, tell_nobody
 from stowplan.errors import StowplanError
 from stowplan.world.cluster import Cluster
 from stowplan.world.decision import Decision
@@ -61,10 +62,11 @@ class Fix:
 
 
 class Prover:
-    def __init__(self, start: Cluster, s: Situation) -> None:
+    def __init__(self, start: Cluster, s: Situation, tell: Tell = tell_nobody) -> None:
         """`start` is the cluster before anything was decided; `s.cluster` the one after."""
         self._start = start
         self._s = s
+        self._report = tell
         self.trials = 0
         self.tried: list[str] = []
         """Titles, for when nothing works."""
@@ -116,6 +118,7 @@ class Prover:
         self, origin: Cluster, candidate: Candidate
     ) -> tuple[str, list[str], list[str]] | None:
         self.trials += 1
+        self._report(f"{self._s.key}: trial {self.trials} of at most {TRIALS_MAX}")
         s = self._s
         with origin.fork() as trial:
             objects = [after for _, after in self._edited(candidate.objects)]

@@ -127,15 +127,16 @@ def put_all(store: Store, manifests: list[Manifest], sources: Sources) -> None:
 
 
 def _is_another(store: Store, pod: Pod) -> bool:
-    """Whether it cannot have become of the one that is there: a pod never leaves its group or its
-    node."""
+    """Whether it has the identity of one that is there, but cannot have become of it: a pod never
+    leaves its group or its node."""
     try:
         there, _ = store.read(POD, pod.namespace, pod.name)
     except ApiError:
         return False
     assert isinstance(there, Pod), there
     is_elsewhere = there.spec.node_name not in ("", pod.spec.node_name)
-    return is_elsewhere or there.spec.scheduling_group != pod.spec.scheduling_group
+    is_apart = there.spec.scheduling_group != pod.spec.scheduling_group
+    return there.uid == pod.uid and (is_elsewhere or is_apart)
 
 
 def completed(store: Store, manifests: list[Manifest], sources: Sources) -> list[KubeObject]:
