@@ -19,6 +19,7 @@ _HOMES = {
     "Remark": "stowplan.world.remarks",
     "Table": "stowplan.world.table",
     "dry_run": "stowplan.world.dry_run",
+    "shadow": "stowplan.answers.following",
     "simulate": "stowplan.sim.simulate",
     "read_trace": "stowplan.sim.files",
 }
@@ -38,6 +39,7 @@ __all__ = [
     "errors",
     "plugin",
     "read_trace",
+    "shadow",
     "simulate",
 ]
 

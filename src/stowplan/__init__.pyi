@@ -1,5 +1,6 @@
 from stowplan import errors, plugin
 from stowplan._version import __version__
+from stowplan.answers.following import shadow
 from stowplan.sim.files import read_trace
 from stowplan.sim.simulate import simulate
 from stowplan.world.cluster import Cluster
@@ -22,5 +23,6 @@ __all__ = [
     "errors",
     "plugin",
     "read_trace",
+    "shadow",
     "simulate",
 ]

@@ -46,6 +46,7 @@ def test_exactly_this_is_exported() -> None:
         "errors",
         "plugin",
         "read_trace",
+        "shadow",
         "simulate",
     ]
     assert all(getattr(sp, name) is not None for name in sp.__all__)

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from msgspec import to_builtins
+
 from stowplan.answers.generators.free_volumes import ties
-from stowplan.answers.generators.pod_affinity import REQUIRED, compiled, term_text
+from stowplan.answers.generators.pod_affinity import REQUIRED, compiled, opposing, term_text
 from stowplan.answers.generators.taints import taint_text
 from stowplan.answers.situation import SCHEDULER, Situation
 from stowplan.answers.words import count_of, shown, some_of
 from stowplan.core.group_outcome import GroupOutcome
+from stowplan.objects.pod import Pod
+from stowplan.state.pod_info import kind_of
 
 Data = dict[str, Any]
 
@@ -42,6 +47,8 @@ def causes_of(s: Situation) -> list[Cause]:
     found = [_of_the_pod(s, family) for family in sorted(s.whole)]
     if s.group is not None and not s.whole and not s.group.is_placed:
         found.append(_of_group(s, s.group))
+    if not s.names:
+        found.append(Cause("Nodes", "there is no node", []))
     count = s.objections.count()
     for plugin in [each for each in s.objections.plugins if each not in s.whole]:
         rows = s.objections.rejected[plugin].nonzero()[0].tolist()
@@ -68,6 +75,9 @@ def _of_the_pod(s: Situation, family: str) -> Cause:
         name = s.pod.spec.scheduler_name
         known = ", ".join(s.cluster.profiles)
         return Cause(family, f"no profile is for scheduler {name!r}", [], f"there are: {known}")
+    if SCHEDULER in s.whole:
+        gates = ", ".join(gate.name for gate in s.pod.spec.scheduling_gates or ())
+        return Cause(family, f"scheduling gates: {gates}", [])
     return Cause(family, s.cluster.decision(s.key).message, [], _of_gang(s))
 
 
@@ -98,12 +108,15 @@ def _detail(s: Situation, plugin: str, reason: str, split: str, rows: list[int])
     if plugin == "NodeResourcesFit":
         return "; ".join(_amounts(s, name, rows) for name in _short_of(reason))
     make = {
+        "NodeName": _of_name,
         "NodeAffinity": _of_labels,
         "PodTopologySpread": _of_spread,
         "InterPodAffinity": _of_affinity,
         "NodePorts": _of_ports,
         "VolumeBinding": _of_volumes,
         "VolumeZone": _of_volumes,
+        "VolumeRestrictions": _of_users,
+        "NodeVolumeLimits": _of_limits,
     }.get(plugin)
     if make is not None:
         return make(s, rows)
@@ -129,20 +142,30 @@ def _amounts(s: Situation, name: str, rows: list[int]) -> str:
     )
 
 
+def _of_name(s: Situation, rows: list[int]) -> str:
+    name = s.pod.spec.node_name
+    return f"it names the node {name}, which there is not: no scheduler looks at it"
+
+
 def _of_labels(s: Situation, rows: list[int]) -> str:
     parts = []
     spec = s.manifest["spec"]
     wanted = [(key, [str(value)]) for key, value in (spec.get("nodeSelector") or {}).items()]
     affinity = ((spec.get("affinity") or {}).get("nodeAffinity") or {}).get(REQUIRED) or {}
+    fields: list[str] = []
     for term in affinity.get("nodeSelectorTerms") or ():
-        for each in term.get("matchExpressions") or ():
-            words = f"{each.get('operator', '')} {','.join(map(str, each.get('values') or ()))}"
-            wanted.append((each.get("key", ""), [words.strip()]))
+        labels, names = term.get("matchExpressions") or (), term.get("matchFields") or ()
+        wanted += [(each.get("key", ""), [_requirement(each)]) for each in labels]
+        fields += [f"wants {each.get('key', '')} {_requirement(each)}" for each in names]
     for key, values in wanted:
         have = Counter(s.labels(row)[key] for row in rows if key in s.labels(row))
         told = some_of([f"{value} ({count})" for value, count in have.most_common()], 4)
         parts.append(f"wants {key} {' '.join(values)}; there: {told or 'not on any of them'}")
-    return "; ".join(parts)
+    return "; ".join([*parts, *fields])
+
+
+def _requirement(each: Data) -> str:
+    return f"{each.get('operator', '')} {','.join(map(str, each.get('values') or ()))}".strip()
 
 
 def _of_spread(s: Situation, rows: list[int]) -> str:
@@ -179,23 +202,59 @@ def _of_affinity(s: Situation, rows: list[int]) -> str:
             counts = _matching_by_domain(s, term.get("labelSelector"), key, spaces)
             there = [f"{value} has {n}" for value, n in counts.most_common() if n]
             parts.append(f"{word} {term_text(term)}: {some_of(there, 4) or 'no such pod runs'}")
-    return "; ".join(parts) or "pods that run there keep away from pods like this"
+    return "; ".join([*parts, *_kept_away_by(s)])
+
+
+def _kept_away_by(s: Situation) -> Iterator[str]:
+    """Terms of running pods that this one matches, and whose they are."""
+    by_term: dict[str, list[str]] = {}
+    for pod, term in opposing(s):
+        by_term.setdefault(term_text(to_builtins(term)), []).append(pod.key)
+    for text, pods in by_term.items():
+        yield f"{some_of(pods)} {'keeps' if len(pods) == 1 else 'keep'} away from {text}"
 
 
 def _of_ports(s: Situation, rows: list[int]) -> str:
-    wanted = {
-        port.host_port
-        for container in s.pod.spec.containers or ()
-        for port in container.ports or ()
-        if port.host_port
-    }
+    wanted = {port for _, _, port in kind_of(s.pod).host_ports}
     holders = [
         pod.key
         for row in rows
         for pod in s.by_node.get(s.names[row], ())
-        if any(p.host_port in wanted for c in pod.spec.containers or () for p in c.ports or ())
+        if any(port in wanted for _, _, port in kind_of(pod).host_ports)
     ]
     return f"host port {', '.join(map(str, sorted(wanted)))} is taken by {some_of(holders)}"
+
+
+def _of_users(s: Situation, rows: list[int]) -> str:
+    """Who has the volumes that the pod wants."""
+    wanted = _sources(s.pod)
+    users = [pod.key for pod in s.running if wanted & _sources(pod)]
+    return f"its volumes are in use by {some_of(users)}" if users else ""
+
+
+def _sources(pod: Pod) -> set[str]:
+    """Its claims, and disks that it names itself."""
+    found = set()
+    for each in pod.spec.volumes or ():
+        if each.persistent_volume_claim is not None:
+            found.add(f"{pod.namespace}/{each.persistent_volume_claim.claim_name}")
+        for disk in (each.gce_persistent_disk, each.aws_elastic_block_store, each.rbd, each.iscsi):
+            if disk is not None:
+                found.add(str(disk))
+    return found
+
+
+def _of_limits(s: Situation, rows: list[int]) -> str:
+    """How many volumes nodes take."""
+    names = {s.names[row] for row in rows}
+    told = [
+        f"{driver.name} takes {driver.allocatable.count} on {each.name}"
+        for each in s.objects("CSINode")
+        if each.name in names
+        for driver in each.spec.drivers or ()
+        if driver.allocatable is not None and driver.allocatable.count is not None
+    ]
+    return some_of(told, 4)
 
 
 def _of_volumes(s: Situation, rows: list[int]) -> str:

@@ -15,7 +15,7 @@ from stowplan.answers.gates import Gate, read_gate
 from stowplan.answers.measures import MEASURES, interval, measured
 from stowplan.answers.placement_bound import moves
 from stowplan.answers.text import WIDTH, wrapped
-from stowplan.answers.words import count_of
+from stowplan.answers.words import Tell, count_of, tell_nobody
 from stowplan.errors import InputError
 from stowplan.printable import printable
 from stowplan.world.cluster import Cluster
@@ -127,6 +127,7 @@ def compare(
     seeds: int = 1,
     anew: bool = False,
     fail_if: Iterable[str] = (),
+    tell: Tell = tell_nobody,
 ) -> Comparison:
     """This cluster as it is configured, beside one with another configuration or another seed.
 
@@ -141,6 +142,7 @@ def compare(
     numbers = list(range(seed, seed + seeds))
     answer = Comparison({name: [] for name in MEASURES}, {name: [] for name in MEASURES}, numbers)
     for number in range(seeds):
+        tell(f"seed {number + 1} of {seeds}")
         ends = []
         for values, own, first in (
             (answer.base, None, firsts[0]),

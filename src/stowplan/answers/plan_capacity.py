@@ -15,7 +15,7 @@ from typing import Any
 from stowplan.answers.mixes import Part, mix_of
 from stowplan.answers.pools import pools_of
 from stowplan.answers.text import WIDTH, wrapped
-from stowplan.answers.words import count_of, shown
+from stowplan.answers.words import Tell, count_of, shown, tell_nobody
 from stowplan.errors import InputError
 from stowplan.printable import printable
 from stowplan.world.cluster import Cluster
@@ -137,6 +137,7 @@ def plan_capacity(
     pool_label: str = "",
     limit: int = LIMIT,
     at_least: int = 1,
+    tell: Tell = tell_nobody,
 ) -> Capacity:
     """How many more of these fit beside everybody who is there, and what runs out first.
 
@@ -151,7 +152,7 @@ def plan_capacity(
     world = cluster.fork()
     try:
         world.run()
-        filling = _Filling(world, mix, limit)
+        filling = _Filling(world, mix, limit, tell)
         filling.fill()
         answer = Capacity({part.name: part.count for part in mix}, filling.count, at_least)
         answer.is_limit = filling.count >= limit
@@ -163,7 +164,7 @@ def plan_capacity(
 
 
 class _Filling:
-    def __init__(self, world: Cluster, mix: list[Part], limit: int) -> None:
+    def __init__(self, world: Cluster, mix: list[Part], limit: int, tell: Tell) -> None:
         self.start = world
         self.full = world
         """With all whole mixes placed."""
@@ -172,10 +173,12 @@ class _Filling:
         self.mix = mix
         self.count = 0
         self._limit = limit
+        self._report = tell
 
     def fill(self) -> None:
         portion, growing = FIRST, True
         while self.count < self._limit and portion:
+            self._report(f"{self.count} fit")
             number = min(portion, self._limit - self.count)
             trial = self.full.fork()
             trial.put([each for part in self.mix for each in part.copies(self.count, number)])

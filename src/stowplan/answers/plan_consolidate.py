@@ -8,7 +8,7 @@ and no budget stood in the way; the next step starts from there.  The bound is t
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,7 +19,7 @@ from stowplan.answers.node_types import INSTANCE, Types, prices_by_name
 from stowplan.answers.packing import Bound, gap
 from stowplan.answers.placement_bound import moves, placement_bound
 from stowplan.answers.text import WIDTH, wrapped
-from stowplan.answers.words import count_of, shown, some_of
+from stowplan.answers.words import Tell, count_of, shown, some_of, tell_nobody
 from stowplan.objects.pod import ENDED_PHASES, Pod
 from stowplan.objects.resources import pod_requests
 from stowplan.printable import printable
@@ -28,8 +28,6 @@ from stowplan.world.cluster import Cluster
 CONTROL_PLANE = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
 ROUNDS_MAX = 50
 """Of one drain, where a budget lets pods go one by one."""
-
-Tell = Callable[[str], None]
 
 
 @dataclass(slots=True)
@@ -137,7 +135,7 @@ def plan_consolidate(
     *,
     types: Types | None = None,
     keep: Iterable[str] = (),
-    tell: Tell = lambda text: None,
+    tell: Tell = tell_nobody,
 ) -> Consolidation:
     """Which nodes can go, in which order, with every pod placed anew and budgets respected.
 

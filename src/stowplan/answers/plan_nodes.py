@@ -19,7 +19,7 @@ import msgspec
 from stowplan.answers.node_types import NodeType, Types, read_types
 from stowplan.answers.packing import Bin, Bound, PodKind, gap, lower_bound
 from stowplan.answers.text import WIDTH, wrapped
-from stowplan.answers.words import count_of, some_of
+from stowplan.answers.words import Tell, count_of, some_of, tell_nobody
 from stowplan.objects.pod import Pod
 from stowplan.objects.resources import pod_requests
 from stowplan.printable import printable
@@ -99,7 +99,7 @@ class NodePlan:
     __repr__ = __str__
 
 
-def plan_nodes(cluster: Cluster, types: Types) -> NodePlan:
+def plan_nodes(cluster: Cluster, types: Types, *, tell: Tell = tell_nobody) -> NodePlan:
     """The cheapest nodes of these types, that we find, with which every pod has a place.
 
     `types` is a file, or what would be in one.  What fits without new nodes is placed first.
@@ -113,7 +113,7 @@ def plan_nodes(cluster: Cluster, types: Types) -> NodePlan:
         waiting = _waiting(world)
         if not waiting:
             return NodePlan()
-        with _Shop(world, known, waiting) as shop:
+        with _Shop(world, known, waiting, tell) as shop:
             return shop.plan()
 
 
@@ -136,13 +136,16 @@ class _Kind:
 
 
 class _Shop:
-    def __init__(self, world: Cluster, types: list[NodeType], waiting: list[Pod]) -> None:
+    def __init__(
+        self, world: Cluster, types: list[NodeType], waiting: list[Pod], tell: Tell
+    ) -> None:
         self._world = world
         self._types = types
         self._kinds = _kinds(world, waiting)
         self._rooms = _look_at(world, types, self._kinds, waiting[0].key)
         self._wanted = {key for kind in self._kinds if not kind.why for key in kind.pods}
         self.trials = 0
+        self._report = tell
         left = DECIDED_MAX // max(1, len(self._wanted))
         self._trials_max = max(TRIALS_MIN, min(TRIALS_MAX, left))
         self._known: dict[Counts, tuple[dict[str, str], frozenset[str]]] = {}
@@ -258,6 +261,7 @@ class _Shop:
         """Where the pods go with these nodes added, and which have no place."""
         if counts not in self._known:
             self.trials += 1
+            self._report(f"trial {self.trials} of {self._trials_max}")
             with self._world.fork() as trial:
                 for each, count in zip(self._types, counts, strict=True):
                     if count:

@@ -8,15 +8,18 @@ the start.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
 
-from stowplan.answers.changes import Candidate, Data, Edit
+from stowplan.answers.changes import Candidate, Data, ObjectEdit
 from stowplan.answers.patches import json_patch
-from stowplan.answers.situation import Situation
+from stowplan.answers.situation import Situation, is_lost
+from stowplan.answers.words import Tell, tell_nobody
 from stowplan.errors import StowplanError
 from stowplan.world.cluster import Cluster
+from stowplan.world.decision import Decision
 
 TRIALS_MAX = 48
 """Forks for one question."""
@@ -59,10 +62,11 @@ class Fix:
 
 
 class Prover:
-    def __init__(self, start: Cluster, s: Situation) -> None:
+    def __init__(self, start: Cluster, s: Situation, tell: Tell = tell_nobody) -> None:
         """`start` is the cluster before anything was decided; `s.cluster` the one after."""
         self._start = start
         self._s = s
+        self._report = tell
         self.trials = 0
         self.tried: list[str] = []
         """Titles, for when nothing works."""
@@ -114,11 +118,10 @@ class Prover:
         self, origin: Cluster, candidate: Candidate
     ) -> tuple[str, list[str], list[str]] | None:
         self.trials += 1
+        self._report(f"{self._s.key}: trial {self.trials} of at most {TRIALS_MAX}")
         s = self._s
         with origin.fork() as trial:
-            objects = [
-                self._edited(each.kind, each.key, each.edit)[1] for each in candidate.objects
-            ]
+            objects = [after for _, after in self._edited(candidate.objects)]
             if candidate.pod:
                 objects.append(s.edited(candidate.pod))
                 objects += self._siblings(trial, candidate)
@@ -130,10 +133,11 @@ class Prover:
                     trial.retry(each.key)
             trial.retry(s.key)
             trial.run()
-            node = trial.get("Pod", s.key)["spec"].get("nodeName", "")
-            if not node:
+            pod = trial.pod(s.key)
+            node = pod.spec.node_name
+            if not node or is_lost(trial, pod):
                 return None
-            history = trial.decision(s.key).history[_decided(origin, s.key) :]
+            history = _history(trial, s.key)[_decided(origin, s.key) :]
             evicts = [victim for decision in history for victim in decision.victims]
             gone = {key for _, key in candidate.delete} | {s.key} | set(evicts)
             if candidate.delete or evicts:
@@ -169,17 +173,22 @@ class Prover:
 
     # -- in words of the input --------------------------------------------------------------
 
-    def _edited(self, kind: str, key: str, edit: Edit) -> tuple[Data, Data]:
+    def _edited(self, edits: Iterable[ObjectEdit]) -> list[tuple[Data, Data]]:
+        """Each object before and after all that is done to it."""
         cluster = self._s.cluster
-        before = cluster.source(kind, key) or cluster.get(kind, key)
-        after = deepcopy(before)
-        edit(after)
-        return before, after
+        found: dict[tuple[str, str], tuple[Data, Data]] = {}
+        for each in edits:
+            place = each.kind, each.key
+            if place not in found:
+                before = cluster.source(*place) or cluster.get(*place)
+                found[place] = before, deepcopy(before)
+            each.edit(found[place][1])
+        return list(found.values())
 
     def _told(self, candidate: Candidate) -> tuple[list[Data], list[Data]] | None:
         """The changes as patches, and the changed objects; None when there is nothing to change."""
-        found = [self._edited(each.kind, each.key, each.edit) for each in candidate.objects
-                 if self._is_in_input(each.kind, each.key)]  # fmt: skip
+        in_input = [each for each in candidate.objects if self._is_in_input(each.kind, each.key)]
+        found = self._edited(in_input)
         if candidate.pod:
             found = [*self._own(candidate), *found]
         changes: dict[str, Data] = {}
@@ -219,10 +228,15 @@ class Prover:
 
 
 def _decided(cluster: Cluster, key: str) -> int:
+    return sum(decision.attempt > 0 for decision in _history(cluster, key))
+
+
+def _history(cluster: Cluster, key: str) -> list[Decision]:
     try:
-        return sum(decision.attempt > 0 for decision in cluster.decision(key).history)
+        return cluster.decision(key).history
     except StowplanError:
-        return 0
+        # Nobody has decided on it, or it names its node.
+        return []
 
 
 def _moves(trial: Cluster, after: Cluster, gone: set[str]) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import reduce
+from itertools import combinations
 
 from stowplan.answers.changes import Candidate, Sort, both
 from stowplan.answers.generators import (
@@ -101,6 +102,10 @@ def _pairs(s: Situation, groups: Groups) -> Iterator[Candidate]:
             parts.append(sorted(own, key=Candidate.rank)[:PER_PART])
         first, second = parts
         yield from (both(one, other) for one in first for other in second)
+    for family, rows in [*_alone(groups)][:GROUPS_MAX]:
+        # Two things of one sort are wrong, such as the classes of two claims.
+        own = sorted(_generated(s, family, rows), key=Candidate.rank)[: 2 * PER_PART]
+        yield from (both(one, other) for one, other in combinations(own, 2))
     for families, rows in [group for group in groups if len(group[0]) > 2][:GROUPS_MAX]:
         best = [_best(s, family, rows) for family in sorted(families)]
         if all(best):

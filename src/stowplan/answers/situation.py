@@ -25,6 +25,7 @@ Data = dict[str, Any]
 
 CORDONED = "node.kubernetes.io/unschedulable"
 SCHEDULER = "schedulerName"
+GATES = "SchedulingGates"
 VOLUMES = "volumes"
 FAMILIES = {
     "VolumeRestrictions": VOLUMES,
@@ -111,12 +112,12 @@ class Situation:
             families = {FAMILIES.get(plugin, plugin) for plugin in plugins} | self.whole
             for row in rows.tolist():
                 found = families
-                if "NodeUnschedulable" in families and self._only_cordoned(row):
+                if "NodeUnschedulable" in families and self.is_only_cordoned(row):
                     found = families - {"TaintToleration"}
                 merged.setdefault(frozenset(found), []).append(row)
         return sorted(merged.items(), key=lambda group: (len(group[0]), -len(group[1])))
 
-    def _only_cordoned(self, row: int) -> bool:
+    def is_only_cordoned(self, row: int) -> bool:
         """A cordon comes with a taint that says the same."""
         return all(taint.key == CORDONED for taint in self.untolerated(row))
 
@@ -178,6 +179,14 @@ class Situation:
         return manifest
 
 
+def is_lost(cluster: Cluster, pod: Pod) -> bool:
+    """Whether it names a node that there is not: no scheduler looks at it, no kubelet runs it."""
+    if not pod.spec.node_name or pod.status.phase not in ("", "Pending"):
+        return False
+    names = {node.name for node in cluster.objects("Node")}
+    return bool(names) and pod.spec.node_name not in names
+
+
 def is_fact(key: str) -> bool:
     """Whether a label says where a node is or what it is."""
     return key.startswith(FACTS)
@@ -189,12 +198,14 @@ def _of_the_pod(cluster: Cluster, pod: Pod) -> Iterable[str]:
         yield gate
     if pod.spec.scheduler_name not in cluster.profiles:
         yield SCHEDULER
+        if pod.spec.scheduling_gates:
+            # Nobody has looked at them yet.
+            yield GATES
 
 
 def _bare(data: Data) -> Data:
     """A served pod as a manifest: without what the cluster says about it."""
-    spec = {name: value for name, value in data["spec"].items() if name != "nodeName"}
-    return {**data, "spec": spec, "status": {}}
+    return {**data, "status": {}}
 
 
 def _columns(table: Any, names: list[str]) -> dict[str, Any]:

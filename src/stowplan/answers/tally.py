@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from stowplan.answers.text import WIDTH, wrapped
 from stowplan.runtime.exposition import Family, Kind, Level, Spec, text_of
 from stowplan.world.judging import Verdict
 
@@ -107,12 +108,13 @@ class Tally:
             ", ".join(f"{cause} {count}" for cause, count in self.causes.most_common()) or "-",
         )
 
-    def lines(self) -> Iterator[str]:
+    def lines(self, width: int = WIDTH) -> Iterator[str]:
         """The examples, for people."""
         for decided in self.examples:
             assert decided.reason is not None
-            yield f"{decided.pod} is on {decided.node}: {decided.reason.cause}"
-            yield f"  {decided.reason.text}"
+            placed = f"{decided.pod} is on {decided.node}: {decided.reason.cause}"
+            yield from wrapped(placed, width, "  ")
+            yield from wrapped(decided.reason.text, width, "    ")
 
     def to_dict(self) -> dict[str, Any]:
         return {

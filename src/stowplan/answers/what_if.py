@@ -13,7 +13,7 @@ from typing import Any
 from stowplan.answers import deeds
 from stowplan.answers.pools import pool_label
 from stowplan.answers.text import NO_CLAIMS, WIDTH, wrapped
-from stowplan.answers.words import shown
+from stowplan.answers.words import Tell, shown, tell_nobody
 from stowplan.errors import InputError
 from stowplan.printable import printable
 from stowplan.world.cluster import Cluster
@@ -127,6 +127,7 @@ def what_if(
     config: Config = None,
     remove: Iterable[str] = (),
     drain: Iterable[str] = (),
+    tell: Tell = tell_nobody,
 ) -> WhatIf:
     """What would become of everybody; words are as `stowplan what-if` takes them.
 
@@ -134,7 +135,9 @@ def what_if(
     cluster itself is not changed.
     """
     with cluster.fork() as before:
+        tell("deciding what waits")
         before.run()
+        tell("making the changes")
         with before.fork() as after:
             _provide(after, add_nodes, like, node_file, apply)
             each: tuple[tuple[Callable[[Cluster, str], None], Iterable[str]], ...] = (
@@ -154,7 +157,9 @@ def what_if(
                 after.delete(name, "Node")
             blocked: dict[str, str] = {}
             for name in drain:
+                tell(f"draining {name}")
                 blocked |= after.drain(name)
+            tell("deciding again")
             after.run()
             return compared(before, after, blocked)
 

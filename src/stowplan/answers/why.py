@@ -15,8 +15,9 @@ from stowplan.answers.overview import GROUPS_MAX, Overview, grouped, placed_by
 from stowplan.answers.placed import Placed, placed
 from stowplan.answers.proving import Fix, Prover
 from stowplan.answers.searching import find_fixes
-from stowplan.answers.situation import Situation
+from stowplan.answers.situation import Situation, is_lost
 from stowplan.answers.text import WIDTH, lines_of
+from stowplan.answers.words import Tell, tell_nobody
 from stowplan.errors import InputError
 from stowplan.printable import printable
 from stowplan.world.cluster import Cluster
@@ -70,7 +71,12 @@ class Why:
 
 
 def why(
-    cluster: Cluster, key: str = "", *, fixes: int = FIXES_MAX, node: str = ""
+    cluster: Cluster,
+    key: str = "",
+    *,
+    fixes: int = FIXES_MAX,
+    node: str = "",
+    tell: Tell = tell_nobody,
 ) -> Why | Placed | Overview:
     """Why this pod has no node, or which it has; up to so many fixes.
 
@@ -78,17 +84,20 @@ def why(
     cause.  The cluster itself is not changed: what is still to be decided is decided on a fork.
     """
     if not key:
-        return _all_pending(cluster, fixes)
+        return _all_pending(cluster, fixes, tell)
     key = find_pod(cluster, key)
     with cluster.fork() as world:
+        tell("deciding what waits")
         world.run()
         if node:
             return placed(world, key, node)
-        return _of_pod(cluster, world, key, fixes)
+        return _of_pod(cluster, world, key, fixes, tell)
 
 
-def _of_pod(cluster: Cluster, world: Cluster, key: str, fixes: int) -> Why:
-    answer = Why(key, world.pod(key).spec.node_name, world.place(key))
+def _of_pod(cluster: Cluster, world: Cluster, key: str, fixes: int, tell: Tell) -> Why:
+    pod = world.pod(key)
+    node = "" if is_lost(world, pod) else pod.spec.node_name
+    answer = Why(key, node, world.place(key))
     try:
         decision = world.decision(key)
         answer.message, answer.history = decision.full_message, decision.history
@@ -104,19 +113,20 @@ def _of_pod(cluster: Cluster, world: Cluster, key: str, fixes: int) -> Why:
         answer.node_count = len(situation.names)
         answer.causes = causes_of(situation)
         if fixes:
-            prover = Prover(cluster, situation)
+            prover = Prover(cluster, situation, tell)
             answer.fixes = find_fixes(situation, prover, fixes)
             answer.tried = prover.tried
     return answer
 
 
-def _all_pending(cluster: Cluster, fixes: int) -> Overview:
+def _all_pending(cluster: Cluster, fixes: int, tell: Tell) -> Overview:
     """Each group with the best fix of its first pod, and how many pods that places."""
     with cluster.fork() as world:
+        tell("deciding what waits")
         world.run()
         answer = Overview(grouped(world))
         for group in answer.groups[:GROUPS_MAX] if fixes else ():
-            found = _of_pod(cluster, world, group.pods[0], 1)
+            found = _of_pod(cluster, world, group.pods[0], 1, tell)
             if found.fixes:
                 group.fix = found.fixes[0]
                 group.helps = placed_by(world, group.pods, group.fix)

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from difflib import SequenceMatcher
 
 from stowplan.printable import count_of as count_of
 from stowplan.printable import some_of as some_of
+
+Tell = Callable[[str], None]
+"""Told how far it is, whoever shows that to people."""
+
+
+def tell_nobody(text: str) -> None:
+    pass
+
 
 NEAR = 0.6
 """How alike two words must be for one to be a misspelling of the other."""

@@ -16,6 +16,9 @@ import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from threading import Timer
+from time import monotonic
+from typing import Protocol
 
 import click
 
@@ -26,6 +29,10 @@ from stowplan.printable import some_of as some_of
 _WRAPPED_WIDTH_MIN = 20
 """In less space the last column is not wrapped beside the others, but stands below them."""
 _MARGIN = 4
+
+PATIENCE_S = 1.0
+"""What takes no longer needs no sign of life."""
+LINES_EVERY_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,11 +142,68 @@ def _laid_out(text: str, indent: int, width: int | None) -> list[str]:
 
 @contextmanager
 def working(text: str) -> Iterator[Callable[[str], None]]:
-    """A sign of life on a terminal, while something takes its time; tell it how far it is."""
-    if not (sys.stderr.isatty() and moves_cursor()):
+    """A sign of life on a terminal, once something takes its time; tell it how far it is."""
+    if not sys.stderr.isatty():
         yield lambda told: None
         return
-    from rich.console import Console
+    shown: _Sign = _Moving(text) if has_colors() else _InLines(text)
+    timer = Timer(PATIENCE_S, shown.start)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield shown.tell
+    finally:
+        timer.cancel()
+        timer.join()
+        shown.stop()
 
-    with Console(stderr=True).status(printable(text)) as status:
-        yield lambda told: status.update(printable(f"{text} {told}"))
+
+class _Sign(Protocol):
+    """It is started from another thread, and stopped whether it was started or not."""
+
+    def start(self) -> None: ...
+    def tell(self, told: str) -> None: ...
+    def stop(self) -> None: ...
+
+
+class _InLines:
+    """For terminals that are sent nothing but text: a line now and then."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._told = ""
+        self._next_s = float("inf")
+
+    def start(self) -> None:
+        self._say()
+
+    def tell(self, told: str) -> None:
+        self._told = told
+        if monotonic() >= self._next_s:
+            self._say()
+
+    def stop(self) -> None:
+        self._next_s = float("inf")
+
+    def _say(self) -> None:
+        self._next_s = monotonic() + LINES_EVERY_S
+        say(f"{self._text} {self._told}".rstrip(), err=True)
+
+
+class _Moving:
+    """One line that changes, and is gone in the end."""
+
+    def __init__(self, text: str) -> None:
+        from rich.console import Console
+
+        self._text = text
+        self._status = Console(stderr=True).status(printable(text))
+
+    def start(self) -> None:
+        self._status.start()
+
+    def tell(self, told: str) -> None:
+        self._status.update(printable(f"{self._text} {told}"))
+
+    def stop(self) -> None:
+        self._status.stop()

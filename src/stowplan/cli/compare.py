@@ -61,8 +61,14 @@ def compare(
     base = configs[0] if len(configs) == 2 else None
     cluster = read_cluster(**source, seed=seed, config=base)
     other = configs[-1] if configs else None
-    with working("comparing…"):
+    with working("comparing…") as tell:
         answer = cluster.compare(
-            other, seed=seed, new_seed=new_seed, seeds=seeds, anew=anew, fail_if=fail_if
+            other,
+            seed=seed,
+            new_seed=new_seed,
+            seeds=seeds,
+            anew=anew,
+            fail_if=fail_if,
+            tell=tell,
         )
     say_answer(answer, output)

@@ -66,8 +66,8 @@ def capacity(pods: tuple[str, ...], output: str, **options: Any) -> None:
     names = ("pod_file", "pool_label", "limit", "at_least")
     asked = {name: options.pop(name) for name in names}
     cluster = read_cluster(**options, detail=False)
-    with working("placing…"):
-        answer = cluster.plan("capacity", pods, **asked)
+    with working("placing…") as tell:
+        answer = cluster.plan("capacity", pods, **asked, tell=tell)
     say_answer(answer, output)
 
 
@@ -84,8 +84,8 @@ def nodes(types: str, output: str, **source: Any) -> None:
     Exit status: 0 when all pods have a place then, 1 when not, 2 when the question is wrong.
     """
     cluster = read_cluster(**source, detail=False)
-    with working("trying…"):
-        answer = cluster.plan("nodes", types)
+    with working("trying…") as tell:
+        answer = cluster.plan("nodes", types, tell=tell)
     say_answer(answer, output)
 
 

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from stowplan.cli._asking import say_data
+from stowplan.cli._asking import WIDTH_MAX, say_data
 from stowplan.cli._options import live_options, option, output_option, plugins_option, seed_option
-from stowplan.cli._output import Column, note, say, table_lines
+from stowplan.cli._output import Column, note, say, table_lines, terminal_width
 from stowplan.cli._run_flags import GoDuration
 
 if TYPE_CHECKING:
-    from stowplan.answers.shadow import Shadow
-    from stowplan.answers.tally import Decided, Tally
+    from stowplan.answers.tally import Tally
     from stowplan.config import Duration
 
 EXAMPLES = """\b
@@ -37,7 +32,7 @@ COLUMNS = (
     Column("AGREE %", right=True),
     Column("WHY DIFFERENT"),
 )
-WIDTHS = (8, 7, 7, 9, 7, 13)
+WIDTHS = (8, 6, 6, 9, 7, 13)
 EVERY_S = 10.0
 
 
@@ -61,7 +56,18 @@ EVERY_S = 10.0
     type=click.FloatRange(0.0, 100.0),
 )
 @output_option()
-def shadow(output: str, fail_under: float | None, log_file: str | None, **options: Any) -> None:
+def shadow(
+    kubeconfig: str,
+    context: str,
+    config: str | None,
+    plugin_paths: tuple[str, ...],
+    seed: int,
+    duration: Duration | None,
+    log_file: str | None,
+    metrics_port: int | None,
+    fail_under: float | None,
+    output: str,
+) -> None:
     """Follow a cluster and say where its pods would go if Stowplan decided.
 
     Every pod is decided on at the moment its scheduler does it, in the state that it saw, and
@@ -70,8 +76,20 @@ def shadow(output: str, fail_under: float | None, log_file: str | None, **option
 
     Exit status: 0, or 1 when fewer decisions agree than `--fail-under` says.
     """
-    with _log(log_file) as on_decided:
-        tally = _follow(output == "text", on_decided, **options)
+    from stowplan.answers.following import shadow as follow
+
+    tally = follow(
+        kubeconfig,
+        context,
+        config=config,
+        plugin_path=plugin_paths,
+        seed=seed,
+        seconds=None if duration is None else duration.seconds,
+        log=log_file,
+        metrics_port=metrics_port,
+        report=_Rows() if output == "text" else None,
+        tell=note,
+    )
     if output == "text":
         _say_end(tally)
     else:
@@ -81,62 +99,14 @@ def shadow(output: str, fail_under: float | None, log_file: str | None, **option
         click.get_current_context().exit(1)
 
 
-def _follow(
-    is_text: bool,
-    on_decided: Callable[[Decided], None] | None,
-    *,
-    kubeconfig: str,
-    context: str,
-    config: str | None,
-    plugin_paths: tuple[str, ...],
-    seed: int,
-    duration: Duration | None,
-    metrics_port: int | None,
-) -> Tally:
-    from stowplan.answers.shadow import make_shadow
-    from stowplan.runtime.plugins_path import load_registry
-    from stowplan.world.following import Following, Source
-
-    shadow, lacking = make_shadow(
-        config, seed=seed, registry=load_registry(plugin_paths), on_decided=on_decided
-    )
-    for name in lacking:
-        note(f"not here: {name}", hint="decisions may differ because of it")
-    following = Following(
-        Source(kubeconfig, context),
-        _Shown(shadow) if is_text else shadow,
-        seconds=None if duration is None else duration.seconds,
-        on_missing=note,
-        on_start=lambda: note("following; Ctrl-C ends it"),
-    )
-    asyncio.run(_with_metrics(following.follow, shadow, metrics_port))
-    shadow.finish()
-    return shadow.tally
-
-
-async def _with_metrics(follow: Callable[[], Any], shadow: Shadow, port: int | None) -> None:
-    if port is None:
-        await follow()
-        return
-    from stowplan.runtime.metrics_port import serve_metrics
-
-    async with await serve_metrics(port, shadow.tally.metrics):
-        await follow()
-
-
-class _Shown:
+class _Rows:
     """Adds a row to the table every few seconds in which something was decided."""
 
-    def __init__(self, shadow: Shadow) -> None:
-        self._shadow = shadow
+    def __init__(self) -> None:
         self._shown = 0
         self._next_s = 0.0
-        self.take = shadow.take
-        self.synced = shadow.synced
 
-    def tick(self, now_s: float) -> None:
-        self._shadow.tick(now_s)
-        tally = self._shadow.tally
+    def __call__(self, tally: Tally, now_s: float) -> None:
         if now_s < self._next_s or tally.count == self._shown:
             return
         if not self._shown:
@@ -153,26 +123,12 @@ def _line(cells: list[str]) -> str:
 
 
 def _say_end(tally: Tally) -> None:
-    for line in table_lines(COLUMNS[1:], [tally.row()]):
+    for line in table_lines(COLUMNS[1:], [tally.row()], terminal_width()):
         say(line)
     if tally.others:
         note(f"{tally.others} pods of other schedulers were left alone")
     if tally.examples:
         say()
         say("Differences, the latest last:", bold=True)
-        for line in tally.lines():
-            say(f"  {line}")
-
-
-@contextmanager
-def _log(path: str | None) -> Iterator[Callable[[Decided], None] | None]:
-    if path is None:
-        yield None
-        return
-    with open(path, "a", encoding="utf-8") as file:
-
-        def write(decided: Decided) -> None:
-            file.write(json.dumps(decided.to_dict()) + "\n")
-            file.flush()
-
-        yield write
+        for line in tally.lines(terminal_width() or WIDTH_MAX):
+            say(line)

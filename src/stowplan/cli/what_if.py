@@ -69,9 +69,9 @@ def what_if(
     is_other = bool(applied or node_file or new_config or any(changes.values()))
     before, after = _configs(configs, new_config, is_other)
     cluster = read_cluster(source, config=before, **rest, detail=False, new_files=applied)
-    with working("asking…"):
+    with working("asking…") as tell:
         answer = cluster.what_if(
-            **changes, node_file=node_file, apply=applied or None, config=after
+            **changes, node_file=node_file, apply=applied or None, config=after, tell=tell
         )
     say_answer(answer, output)
 

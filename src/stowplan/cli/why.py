@@ -44,8 +44,8 @@ def why(
     question is wrong.
     """
     cluster = read_cluster(**source)
-    with working("asking…"):
-        answer = cluster.why(pod, fixes=fixes, node=node or "")
+    with working("asking…") as tell:
+        answer = cluster.why(pod, fixes=fixes, node=node or "", tell=tell)
     if folder is not None:
         _write(answer, Path(folder))
     say_answer(answer, output)

@@ -9,7 +9,7 @@ from typing import Any
 from stowplan.apiserver.store import Store, view
 from stowplan.apiserver.stored_kinds import STORED_KIND_BY_NAME, STORED_KINDS
 from stowplan.cluster.port import ListOptions
-from stowplan.errors import ApiError, InputError, NotFound
+from stowplan.errors import ApiError, InputError
 from stowplan.objects.api import Create, Delete, Patch
 from stowplan.objects.base import KubeObject
 from stowplan.objects.kinds import (
@@ -119,21 +119,24 @@ Sources = dict[tuple[str, str], dict[str, Any]]
 def put_all(store: Store, manifests: list[Manifest], sources: Sources) -> None:
     admitted = completed(store, manifests, sources)
     rests = volume_rests(manifests)
-    for obj in admitted:
-        if isinstance(obj, Pod) and _changes_group(store, obj):
-            # Nobody watches for that, since no pod ever does it: it goes and comes.
-            store.execute(Delete(POD, obj.namespace, obj.name))
     with store.batch():
         for obj in admitted:
+            if isinstance(obj, Pod) and _is_another(store, obj):
+                store.execute(Delete(POD, obj.namespace, obj.name, grace_period_seconds=0))
             store.put(obj, rests.get(obj.name) if isinstance(obj, PersistentVolume) else None)
 
 
-def _changes_group(store: Store, pod: Pod) -> bool:
+def _is_another(store: Store, pod: Pod) -> bool:
+    """Whether it has the identity of one that is there, but cannot have become of it: a pod never
+    leaves its group or its node."""
     try:
-        old, _ = store.read(POD, pod.namespace, pod.name)
-    except NotFound:
+        there, _ = store.read(POD, pod.namespace, pod.name)
+    except ApiError:
         return False
-    return isinstance(old, Pod) and old.spec.scheduling_group != pod.spec.scheduling_group
+    assert isinstance(there, Pod), there
+    is_elsewhere = there.spec.node_name not in ("", pod.spec.node_name)
+    is_apart = there.spec.scheduling_group != pod.spec.scheduling_group
+    return there.uid == pod.uid and (is_elsewhere or is_apart)
 
 
 def completed(store: Store, manifests: list[Manifest], sources: Sources) -> list[KubeObject]:

@@ -12,21 +12,22 @@ from stowplan.answers.changes import Candidate
 from stowplan.answers.generators.devices import devices
 from stowplan.answers.generators.groups import for_all, group_changes, on_member, unplaced
 from stowplan.answers.generators.node_labels import node_affinity
-from stowplan.answers.generators.own import features, gates, host_ports, scheduler
+from stowplan.answers.generators.own import features, gates, host_ports, node_name, scheduler
 from stowplan.answers.generators.pod_affinity import inter_pod
 from stowplan.answers.generators.resources import smaller_requests
 from stowplan.answers.generators.room import another_node, freed_pods, priorities
 from stowplan.answers.generators.spread import spread
 from stowplan.answers.generators.taints import tolerations, uncordon
 from stowplan.answers.generators.volumes import volumes
-from stowplan.answers.situation import SCHEDULER, VOLUMES, Situation
+from stowplan.answers.situation import GATES, SCHEDULER, VOLUMES, Situation
 
 Generator = Callable[[Situation, list[int]], Iterator[Candidate]]
 
 BY_FAMILY: dict[str, Generator] = {
     SCHEDULER: scheduler,
-    "SchedulingGates": gates,
+    GATES: gates,
     "GangScheduling": group_changes,
+    "NodeName": node_name,
     "NodeUnschedulable": uncordon,
     "TaintToleration": tolerations,
     "NodeAffinity": node_affinity,

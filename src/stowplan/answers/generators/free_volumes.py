@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
-from stowplan.answers.changes import Candidate, Data, ObjectEdit, Sort
+from stowplan.answers.changes import Candidate, Data, ObjectEdit, Sort, both
+from stowplan.answers.generators.claim_edits import bound, claim_edits, set_class, set_size
 from stowplan.answers.situation import Situation, is_fact
 from stowplan.answers.words import NEAR, likeness, nearest, quantity
 from stowplan.objects.labels import compile_selector
@@ -14,27 +15,29 @@ from stowplan.objects.quantity import ceil_value, parse_quantity
 
 ZONES = ("topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone",
          "topology.kubernetes.io/region", "failure-domain.beta.kubernetes.io/region")  # fmt: skip
-BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
 FILESYSTEM = "Filesystem"
+WAITS = "WaitForFirstConsumer"
 
 
 def free_volumes(s: Situation, claim: Any, rows: list[int]) -> Iterator[Candidate]:
     """Volumes that nobody has: the claim is bound to one, or the one thing is changed that keeps
     it from it."""
     for volume in s.objects("PersistentVolume"):
-        if volume.spec.claim_ref is not None:
-            continue
         wrong = [make for is_right, make in _conditions(claim, volume) if not is_right]
-        if not wrong:
-            yield _claim_edit(
-                claim,
-                f"bind the claim {claim.name} to the volume {volume.name}",
-                Sort.PROVIDE,
-                edit=partial(bind, volume.name),
-            )
+        if volume.spec.claim_ref is not None:
+            if not wrong and _is_left(s, volume):
+                yield _let_go(s, claim, volume)
+        elif wrong == [_other_class] and _is_misspelt(s, claim, volume):
+            yield _class_of_volume(claim, volume)
+        elif not wrong:
+            title = f"bind the claim {claim.name} to the volume {volume.name}"
+            yield Candidate(title, Sort.PROVIDE, objects=(bound(claim, volume.name),))
             yield from reachable(s, volume, rows)
         elif len(wrong) == 1:
-            yield from wrong[0](claim, volume)
+            yield from wrong[0](s, claim, volume)
+        elif len(wrong) == 2:
+            first, second = (next(make(s, claim, volume)) for make in wrong)
+            yield both(first, second)
 
 
 def _conditions(claim: Any, volume: Any) -> Iterator[tuple[bool, Any]]:
@@ -48,40 +51,92 @@ def _conditions(claim: Any, volume: Any) -> Iterator[tuple[bool, Any]]:
     yield own.selector is None or compile_selector(own.selector).matches(labels), _other_selector
 
 
-def _claim_edit(claim: Any, title: str, sort: Sort, amount: float = 0.0, *, edit: Any) -> Candidate:
-    edits = (ObjectEdit("PersistentVolumeClaim", claim.key, edit),)
+def _is_left(s: Situation, volume: Any) -> bool:
+    """Whether the claim that it was bound to is gone."""
+    reference = volume.spec.claim_ref
+    key = f"{reference.namespace}/{reference.name}"
+    there = next((each for each in s.objects("PersistentVolumeClaim") if each.key == key), None)
+    return there is None or (bool(reference.uid) and reference.uid != there.uid)
+
+
+def _let_go(s: Situation, claim: Any, volume: Any) -> Candidate:
+    title = f"free the volume {volume.name} of the claim that it had, which is gone"
+    edit = ObjectEdit("PersistentVolume", volume.name, _freed)
+    taken = () if waits(s, volume.spec.storage_class_name) else (bound(claim, volume.name),)
+    return Candidate(title, Sort.PROVIDE, objects=(edit, *taken))
+
+
+def _freed(volume: Data) -> None:
+    del volume["spec"]["claimRef"]
+    volume.setdefault("status", {})["phase"] = "Available"
+
+
+def _for_volume(
+    s: Situation, claim: Any, volume: Any, title: str, sort: Sort, amount: float = 0.0, *, edit: Any
+) -> Candidate:
+    """A change to the claim after which the volume is right for it.  Where the scheduler will not
+    bind them, which it does for classes that wait for a pod, the claim is bound."""
+    edits = claim_edits(s, claim, edit)
+    if not waits(s, volume.spec.storage_class_name):
+        edits = (*edits, bound(claim, volume.name))
     return Candidate(title, sort, amount, objects=edits)
 
 
-def _other_class(claim: Any, volume: Any) -> Iterator[Candidate]:
+def waits(s: Situation, name: str | None) -> bool:
+    """Whether volumes of the class are bound when a pod uses them."""
+    return any(
+        each.name == name and each.volume_binding_mode == WAITS
+        for each in s.objects("StorageClass")
+    )
+
+
+def _is_misspelt(s: Situation, claim: Any, volume: Any) -> bool:
+    """Whether the volume's class does not exist, and looks like the claim's, which does."""
+    own, other = volume.spec.storage_class_name, claim.spec.storage_class_name or ""
+    known = {each.name for each in s.objects("StorageClass")}
+    return own not in known and other in known and likeness(own, other) >= NEAR
+
+
+def _class_of_volume(claim: Any, volume: Any) -> Candidate:
+    own, other = volume.spec.storage_class_name, claim.spec.storage_class_name
+    title = f"correct the class of the volume {volume.name}: {other!r} instead of {own!r}"
+    edit = ObjectEdit("PersistentVolume", volume.name, partial(set_class, other))
+    return Candidate(title, Sort.CORRECT, 1 - likeness(own, other), objects=(edit,))
+
+
+def _other_class(s: Situation, claim: Any, volume: Any) -> Iterator[Candidate]:
     own, other = claim.spec.storage_class_name or "", volume.spec.storage_class_name
     alike = likeness(own, other)
     sort = Sort.CORRECT if alike >= NEAR else Sort.OTHER
     title = f"change the class of claim {claim.name} from {own!r} to {other!r}"
-    yield _claim_edit(claim, title, sort, 1 - alike, edit=partial(set_class, other))
+    edit = partial(set_class, other)
+    yield _for_volume(s, claim, volume, title, sort, 1 - alike, edit=edit)
 
 
-def _smaller(claim: Any, volume: Any) -> Iterator[Candidate]:
+def _smaller(s: Situation, claim: Any, volume: Any) -> Iterator[Candidate]:
     has = _volume_size(volume)
     text = quantity("storage", has)
     title = f"let the claim {claim.name} ask for {text}, as the volume {volume.name} has"
     amount = 1 - has / max(claimed_size(claim), 1)
-    yield _claim_edit(claim, title, Sort.LESS, amount, edit=partial(set_size, text))
+    edit = partial(set_size, text)
+    yield _for_volume(s, claim, volume, title, Sort.LESS, amount, edit=edit)
 
 
-def _other_modes(claim: Any, volume: Any) -> Iterator[Candidate]:
+def _other_modes(s: Situation, claim: Any, volume: Any) -> Iterator[Candidate]:
     new = list(volume.spec.access_modes or ())
     title = f"let the claim {claim.name} ask for {', '.join(new)}, as {volume.name} has"
-    yield _claim_edit(claim, title, Sort.OTHER, 0.5, edit=partial(_set_spec, "accessModes", new))
+    edit = partial(_set_spec, "accessModes", new)
+    yield _for_volume(s, claim, volume, title, Sort.OTHER, 0.5, edit=edit)
 
 
-def _other_mode(claim: Any, volume: Any) -> Iterator[Candidate]:
+def _other_mode(s: Situation, claim: Any, volume: Any) -> Iterator[Candidate]:
     new = volume.spec.volume_mode or FILESYSTEM
     title = f"let the claim {claim.name} have volume mode {new}, as {volume.name} has"
-    yield _claim_edit(claim, title, Sort.OTHER, 0.5, edit=partial(_set_spec, "volumeMode", new))
+    edit = partial(_set_spec, "volumeMode", new)
+    yield _for_volume(s, claim, volume, title, Sort.OTHER, 0.5, edit=edit)
 
 
-def _other_selector(claim: Any, volume: Any) -> Iterator[Candidate]:
+def _other_selector(s: Situation, claim: Any, volume: Any) -> Iterator[Candidate]:
     """The one label of the selector that the volume does not have."""
     labels = volume.metadata.labels or {}
     wanted = claim.spec.selector.match_labels or {}
@@ -92,9 +147,9 @@ def _other_selector(claim: Any, volume: Any) -> Iterator[Candidate]:
         sort = Sort.CORRECT if alike >= NEAR else Sort.OTHER
         title = f"let the claim {claim.name} select {key}={labels[key]} instead of {wanted[key]}"
         edit = partial(_set_selected, key, labels[key])
-        yield _claim_edit(claim, title, sort, 1 - alike, edit=edit)
+        yield _for_volume(s, claim, volume, title, sort, 1 - alike, edit=edit)
     title = f"drop the selector of the claim {claim.name}"
-    yield _claim_edit(claim, title, Sort.DROP, edit=_without_selector)
+    yield _for_volume(s, claim, volume, title, Sort.DROP, edit=_without_selector)
 
 
 def claimed_size(claim: Any) -> int:
@@ -110,14 +165,6 @@ def _storage(amounts: Any) -> int:
     return 0 if text is None else ceil_value(parse_quantity(text))
 
 
-def set_size(text: str, claim: Data) -> None:
-    claim["spec"]["resources"]["requests"]["storage"] = text
-
-
-def set_class(name: str, claim: Data) -> None:
-    claim["spec"]["storageClassName"] = name
-
-
 def _set_spec(field: str, value: Any, claim: Data) -> None:
     claim["spec"][field] = value
 
@@ -128,11 +175,6 @@ def _set_selected(key: str, value: str, claim: Data) -> None:
 
 def _without_selector(claim: Data) -> None:
     del claim["spec"]["selector"]
-
-
-def bind(volume: str, claim: Data) -> None:
-    claim["metadata"].setdefault("annotations", {})[BIND_COMPLETED] = "yes"
-    claim["spec"]["volumeName"] = volume
 
 
 # -- where a volume is ----------------------------------------------------------------------
@@ -148,6 +190,8 @@ def reachable(s: Situation, volume: Any, rows: list[int]) -> Iterator[Candidate]
                 title = f"correct the {key} of the volume {volume.name}: {right} instead of {value}"
                 edit = ObjectEdit("PersistentVolume", volume.name, partial(change, right))
                 yield Candidate(title, Sort.CORRECT, 1 - likeness(value, right), objects=(edit,))
+            else:
+                yield from _elsewhere(volume, (key, value), min(values, default=""), change)
         for row in rows[:2]:
             name = s.names[row]
             if s.labels(row).get(key) != value:
@@ -155,6 +199,15 @@ def reachable(s: Situation, volume: Any, rows: list[int]) -> Iterator[Candidate]
                 title = f"label {name} with {key}={value}"
                 lies = is_fact(key) and key in s.labels(row)
                 yield Candidate(title, Sort.LABEL, row / 1e6, objects=(edit,), last_resort=lies)
+
+
+def _elsewhere(volume: Any, tie: tuple[str, str], value: str, change: Any) -> Iterator[Candidate]:
+    """Its place is gone, and what was on it perhaps with it."""
+    if value:
+        key, old = tie
+        title = f"let the volume {volume.name} be at {key}={value} instead of {old}"
+        edit = ObjectEdit("PersistentVolume", volume.name, partial(change, value))
+        yield Candidate(title, Sort.OTHER, 1, objects=(edit,), last_resort=True)
 
 
 def ties(volume: Any) -> list[tuple[str, str]]:

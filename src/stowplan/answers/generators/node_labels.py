@@ -116,6 +116,10 @@ def _selector_repairs(key: str, value: str, labels: dict[str, str]) -> Iterator[
             if alike >= NEAR and text == value:
                 title = f"correct the node selector's key: {other} instead of {key}"
                 yield Repair(Sort.CORRECT, 1 - alike, title, partial(_select, key, other, text))
+            elif alike >= NEAR and likeness(text, value) >= NEAR:
+                title = f"correct the node selector: {other}={text} instead of {key}={value}"
+                amount = 2 - alike - likeness(text, value)
+                yield Repair(Sort.CORRECT, amount, title, partial(_select, key, other, text))
     title = f"drop the node selector {key}={value}"
     yield Repair(Sort.DROP, 0, title, partial(_select, key, "", ""))
 

@@ -7,8 +7,11 @@ from collections.abc import Iterator
 from stowplan.answers.changes import Candidate, Data, Sort
 from stowplan.answers.situation import Situation
 from stowplan.answers.words import likeness, nearest
+from stowplan.state.pod_info import ANY_IP, HostPort, kind_of
 
 PORT_MAX = 65535
+ROWS_MAX = 500
+"""Nodes whose ports are looked at."""
 
 
 def gates(s: Situation, rows: list[int]) -> Iterator[Candidate]:
@@ -21,6 +24,24 @@ def gates(s: Situation, rows: list[int]) -> Iterator[Candidate]:
     word = "gate" if len(found) == 1 else "gates"
     if found:
         yield Candidate(f"remove the scheduling {word} {names}", Sort.RELEASE, pod=(edit,))
+
+
+def node_name(s: Situation, rows: list[int]) -> Iterator[Candidate]:
+    """For a pod that names a node which there is not."""
+    name = s.manifest["spec"].get("nodeName", "")
+    right = nearest(name, s.names)
+    if right is not None:
+
+        def edit(pod: Data) -> None:
+            pod["spec"]["nodeName"] = right
+
+        title = f"correct the node's name: {right} instead of {name}"
+        yield Candidate(title, Sort.CORRECT, 1 - likeness(name, right), pod=(edit,))
+
+    def drop(pod: Data) -> None:
+        del pod["spec"]["nodeName"]
+
+    yield Candidate(f"let the scheduler choose a node instead of {name}", Sort.DROP, pod=(drop,))
 
 
 def scheduler(s: Situation, rows: list[int]) -> Iterator[Candidate]:
@@ -70,40 +91,61 @@ def _restarting(container: Data) -> bool:
 
 def host_ports(s: Situation, rows: list[int]) -> Iterator[Candidate]:
     spec = s.manifest["spec"]
-    taken = {port[2] for row in rows[:500] for port in _used(s, row)}
-    wrong = [
-        (place, number, port)
-        for place, container in enumerate(spec.get("containers") or ())
-        for number, port in enumerate(container.get("ports") or ())
-        if _host_port(spec, port) in taken
-    ]
+    used = {port for row in rows[:ROWS_MAX] for port in used_ports(s, row)}
+    taken = {port for _, _, port in used}
+    own = {_host_port(spec, port) for _, port in _ports(spec)}
+    wrong = [(where, port) for where, port in _ports(spec) if _is_taken(spec, port, used)]
     if not wrong:
         return
-    free = iter(range(min(_host_port(spec, port) for _, _, port in wrong) + 1, PORT_MAX))
-    new: dict[tuple[int, int], int] = {}
-    for place, number, _ in wrong:
-        own = {_host_port(spec, p) for c in spec["containers"] for p in c.get("ports") or ()}
-        used = taken | own | set(new.values())
-        new[place, number] = next(each for each in free if each not in used)
-    words = ", ".join(
-        f"{new[place, number]} instead of {_host_port(spec, port)}" for place, number, port in wrong
-    )
+    new: dict[Where, int] = {}
+    for where, port in wrong:
+        new[where] = _free_port(_host_port(spec, port), taken | own | set(new.values()))
+    words = ", ".join(f"{new[where]} instead of {_host_port(spec, port)}" for where, port in wrong)
 
     def change(pod: Data) -> None:
-        for (place, number), value in new.items():
-            port = pod["spec"]["containers"][place]["ports"][number]
+        for (field, place, number), value in new.items():
+            port = pod["spec"][field][place]["ports"][number]
             port["hostPort"] = value
             if pod["spec"].get("hostNetwork"):
                 port["containerPort"] = value
 
     def remove(pod: Data) -> None:
-        for place, number in new:
-            pod["spec"]["containers"][place]["ports"][number].pop("hostPort", None)
+        for field, place, number in new:
+            pod["spec"][field][place]["ports"][number].pop("hostPort", None)
 
     yield Candidate(f"use host port {words}", Sort.OTHER, len(new), pod=(change,))
     if not spec.get("hostNetwork"):
-        ports = ", ".join(str(_host_port(spec, port)) for _, _, port in wrong)
+        ports = ", ".join(str(_host_port(spec, port)) for _, port in wrong)
         yield Candidate(f"do without the host port {ports}", Sort.DROP, len(new), pod=(remove,))
+
+
+Where = tuple[str, int, int]
+"""Which list of containers, which of them, which of its ports."""
+
+
+def _ports(spec: Data) -> Iterator[tuple[Where, Data]]:
+    """Those that a node has to have free: of containers that run as long as the pod does."""
+    for field in ("containers", "initContainers"):
+        for place, container in enumerate(spec.get(field) or ()):
+            if field == "containers" or container.get("restartPolicy") == "Always":
+                for number, port in enumerate(container.get("ports") or ()):
+                    yield (field, place, number), port
+
+
+def _is_taken(spec: Data, port: Data, used: set[HostPort]) -> bool:
+    ip, protocol = port.get("hostIP") or ANY_IP, port.get("protocol") or "TCP"
+    number = _host_port(spec, port)
+    return any(
+        (protocol, number) == other[1:] and (ANY_IP in (ip, other[0]) or ip == other[0])
+        for other in used
+    )
+
+
+def _free_port(wanted: int, used: set[int]) -> int:
+    """The next one above; above the last there are those below."""
+    above = range(wanted + 1, PORT_MAX + 1)
+    below = range(wanted - 1, 0, -1)
+    return next((each for each in (*above, *below) if each not in used), wanted)
 
 
 def _host_port(spec: Data, port: Data) -> int:
@@ -112,9 +154,7 @@ def _host_port(spec: Data, port: Data) -> int:
     )
 
 
-def _used(s: Situation, row: int) -> Iterator[tuple[str, str, int]]:
+def used_ports(s: Situation, row: int) -> Iterator[HostPort]:
+    """What pods have on a node."""
     for pod in s.by_node.get(s.names[row], ()):
-        for container in pod.spec.containers or ():
-            for port in container.ports or ():
-                if port.host_port:
-                    yield port.host_ip, port.protocol, port.host_port
+        yield from kind_of(pod).host_ports

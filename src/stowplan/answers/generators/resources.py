@@ -8,13 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from typing import Any
 
 from stowplan.answers.changes import Candidate, Data, Edit, Sort
+from stowplan.answers.generators.request_parts import (
+    Where,
+    asked_by,
+    container_at,
+    unit_of,
+    ways_to_fit,
+)
 from stowplan.answers.situation import Situation
 from stowplan.answers.words import likeness, nearest, quantity, shown
-from stowplan.objects.quantity import parse_quantity
-from stowplan.objects.resources import amounts, is_extended, is_hugepages
+from stowplan.objects.resources import is_extended, is_hugepages
 
 LEAST = 0.1
 """A request below this part of what was asked for is hardly the same pod's."""
@@ -23,9 +28,10 @@ LEAST = 0.1
 def smaller_requests(s: Situation, rows: list[int]) -> Iterator[Candidate]:
     yield from _other_names(s)
     found: dict[tuple[str, ...], tuple[float, int]] = {}
+    absent = _absent(s)
     for row in rows:
-        room = {name: _free(s, name, row) for name in s.requests}
-        short = tuple(name for name, amount in s.requests.items() if amount > room[name])
+        room = {name: _room(s, name, row) for name in s.requests if name not in absent}
+        short = tuple(name for name, left in room.items() if s.requests[name] > left)
         if not short or any(room[name] <= 0 for name in short) or _free(s, "pods", row) < 1:
             continue
         given_up = sum(1 - room[name] / s.requests[name] for name in short)
@@ -33,7 +39,7 @@ def smaller_requests(s: Situation, rows: list[int]) -> Iterator[Candidate]:
             found[short] = given_up, row
     best = sorted(found.items(), key=lambda entry: (len(entry[0]), entry[1][0]))
     for short, (given_up, row) in best[:4]:
-        targets = {name: _free(s, name, row) for name in short}
+        targets = {name: _room(s, name, row) for name in short}
         for edits, words in _edits(s, targets):
             yield Candidate(
                 f"request {words}",
@@ -46,10 +52,10 @@ def smaller_requests(s: Situation, rows: list[int]) -> Iterator[Candidate]:
 
 def _other_names(s: Situation) -> Iterator[Candidate]:
     """A resource that no node has at all."""
-    offered = {name for name, column in s.allocatable.items() if column.any()}
-    absent = [name for name, amount in s.requests.items() if amount and name not in offered]
+    offered, absent = _offered(s), _absent(s)
     for name in absent if len(absent) == 1 else ():
-        right = nearest(name, offered - {"cpu", "memory", "pods", "ephemeral-storage"})
+        others = offered - {"cpu", "memory", "pods", "ephemeral-storage"}
+        right = nearest(name, [each for each in others if s.requests[name] % unit_of(each) == 0])
         if right is not None:
             title = f"correct the resource's name: {right} instead of {name}"
             amount = 1 - likeness(name, right)
@@ -58,14 +64,29 @@ def _other_names(s: Situation) -> Iterator[Candidate]:
         yield Candidate(title, Sort.DROP, pod=(partial(_rename, name, ""),))
 
 
+def _offered(s: Situation) -> set[str]:
+    return {name for name, column in s.allocatable.items() if column.any()}
+
+
+def _absent(s: Situation) -> list[str]:
+    offered = _offered(s)
+    return [name for name, amount in s.requests.items() if amount and name not in offered]
+
+
 def _rename(name: str, right: str, pod: Data) -> None:
     spec = pod["spec"]
-    for container in (*(spec.get("containers") or ()), *(spec.get("initContainers") or ())):
+    for container in (spec, *(spec.get("containers") or ()), *(spec.get("initContainers") or ())):
         for amounts_of in (container.get("resources") or {}).values():
             if isinstance(amounts_of, dict) and name in amounts_of:
                 amount = amounts_of.pop(name)
                 if right:
                     amounts_of[right] = amount
+
+
+def _room(s: Situation, resource: str, row: int) -> int:
+    """What is left that can be asked for: huge pages are whole."""
+    free = _free(s, resource, row)
+    return free - free % unit_of(resource)
 
 
 def _free(s: Situation, resource: str, row: int) -> int:
@@ -74,80 +95,35 @@ def _free(s: Situation, resource: str, row: int) -> int:
 
 
 def _edits(s: Situation, targets: dict[str, int]) -> Iterator[tuple[tuple[Edit, ...], str]]:
-    """For each container that asks for enough of it, the largest first."""
-    if any(not _containers(s, name, s.requests[name] - left) for name, left in targets.items()):
-        yield from _in_proportion(s, targets)
-        return
-    choices = {
-        name: _containers(s, name, s.requests[name] - left) for name, left in targets.items()
-    }
-    for position in range(max((len(found) for found in choices.values()), default=0)):
+    """Ways to ask for no more than that, the one that leaves a container the most first."""
+    choices = {name: list(ways_to_fit(s, name, left)) for name, left in targets.items()}
+    for position in range(max(map(len, choices.values()), default=0)):
+        if not all(choices.values()):
+            return
         edits: list[Edit] = []
         words: list[str] = []
-        for name, found in choices.items():
-            if not found:
-                return
-            where, container, amount = found[min(position, len(found) - 1)]
-            edits.append(partial(_set_request, where, name, quantity(name, amount)))
-            asked = shown(name, _asked(container, name))
-            several = len(s.manifest["spec"].get("containers") or ()) > 1
-            of = f" for {container.get('name', '')}" if several else ""
-            words.append(f"{quantity(name, amount)} {name}{of} instead of {asked}")
+        for name, ways in choices.items():
+            way = ways[min(position, len(ways) - 1)]
+            edits += [partial(_set_request, at, name, quantity(name, n)) for at, n in way.items()]
+            words.append(_words(s, name, way, targets[name]))
         yield tuple(edits), " and ".join(words)
 
 
-def _in_proportion(s: Situation, targets: dict[str, int]) -> Iterator[tuple[tuple[Edit, ...], str]]:
-    """No container alone can give up enough: all do, each its part."""
-    edits: list[Edit] = []
-    for name, left in targets.items():
-        asked = [_asked(container, name) for container in s.manifest["spec"]["containers"]]
-        rest = left - (s.requests[name] - sum(asked))
-        if rest <= 0 or not sum(asked):
-            return
-        parts = [amount * rest // sum(asked) for amount in asked]
-        parts[parts.index(max(parts))] += rest - sum(parts)
-        for place, part in enumerate(parts):
-            if asked[place]:
-                edits.append(
-                    partial(_set_request, ("containers", place), name, quantity(name, part))
-                )
-    words = " and ".join(
-        f"{quantity(name, left)} {name} in all instead of {shown(name, s.requests[name])}"
-        for name, left in targets.items()
-    )
-    yield tuple(edits), words
-
-
-Where = tuple[str, int]
-
-
-def _containers(s: Situation, name: str, too_much: int) -> list[tuple[Where, Data, int]]:
-    """Containers that could ask for so much less, and what they would then ask for."""
-    found = []
+def _words(s: Situation, name: str, way: dict[Where, int], left: int) -> str:
     spec = s.manifest["spec"]
-    if name in ((spec.get("resources") or {}).get("requests") or {}):
-        left = _asked(spec, name) - too_much
-        return [(("", 0), {**spec, "name": "the pod"}, left)] if left > 0 else []
-    for field in ("containers", "initContainers"):
-        for place, container in enumerate(spec.get(field) or ()):
-            left = _asked(container, name) - too_much
-            if left > 0:
-                found.append(((field, place), container, left))
-    if not found:
-        return []
-    return sorted(found, key=lambda entry: -entry[2])
-
-
-def _asked(container: Data, name: str) -> int:
-    resources = container.get("resources") or {}
-    text = (resources.get("requests") or {}).get(name, (resources.get("limits") or {}).get(name, 0))
-    return amounts({name: parse_quantity(text)}).get(name, 0)
+    if len(way) > 1:
+        all_asked = shown(name, s.requests[name])
+        return f"{quantity(name, left)} {name} in all instead of {all_asked}"
+    ((at, amount),) = way.items()
+    several = len([*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]) > 1
+    whose = container_at(spec, at).get("name", "the pod") if several else ""
+    of = f" for {whose}" if whose else ""
+    asked = shown(name, asked_by(container_at(spec, at), name))
+    return f"{quantity(name, amount)} {name}{of} instead of {asked}"
 
 
 def _set_request(where: Where, name: str, amount: str, pod: Data) -> None:
-    field, place = where
-    container: Any = pod["spec"] if not field else pod["spec"][field][place]
-    resources = container.setdefault("resources", {})
+    resources = container_at(pod["spec"], where).setdefault("resources", {})
     resources.setdefault("requests", {})[name] = amount
     limits = resources.get("limits") or {}
     if name in limits and (is_extended(name) or is_hugepages(name)):

@@ -189,14 +189,13 @@ def freed_pods(s: Situation, rows: list[int], plugin: str) -> Iterator[Candidate
         in_the_way = _in_the_way(s, row, movable, plugin)
         found += [(_weight(pods), pods) for pods in in_the_way]
     found.sort(key=lambda entry: entry[0])
-    for weight, pods in found[:FREED_MAX]:
+    for number, (_, pods) in enumerate(found[:FREED_MAX]):
         names = ", ".join(pod.key for pod in pods)
         where = pods[0].spec.node_name
         delete = tuple(("Pod", pod.key) for pod in pods)
         title = f"delete {names} on {where}"
-        amount = weight[1] / 2e9 + weight[2] / 1e9
         given_back = tuple(_given_back(s, pods)) if plugin == "DynamicResources" else ()
-        yield Candidate(title, Sort.FREE, amount, delete=delete, objects=given_back)
+        yield Candidate(title, Sort.FREE, number / 100, delete=delete, objects=given_back)
 
 
 def _given_back(s: Situation, pods: tuple[Pod, ...]) -> Iterator[ObjectEdit]:

@@ -22,6 +22,8 @@ def tolerations(s: Situation, rows: list[int]) -> Iterator[Candidate]:
     for row in rows:
         taints = tuple(taint for taint in s.untolerated(row) if taint.key != CORDONED)
         by_taints[taints] = by_taints.get(taints, 0) + 1
+    # What is left of a cordon, as long as nobody has taken its taint away.
+    yield from uncordon(s, [row for row in rows if s.is_only_cordoned(row)])
     shapes = sorted(by_taints, key=lambda taints: (len(taints), -by_taints[taints]))
     for taints in [shape for shape in shapes if shape][:SHAPES_MAX]:
         last_resort = any(taint.key.startswith(STATES) for taint in taints)

@@ -12,13 +12,19 @@ from functools import partial
 from typing import Any
 
 from stowplan.answers.changes import Candidate, Data, ObjectEdit, Sort
+from stowplan.answers.generators.claim_edits import (
+    BIND_COMPLETED,
+    bound,
+    claim_edits,
+    set_class,
+    set_size,
+)
 from stowplan.answers.generators.free_volumes import (
-    bind,
+    WAITS,
     claimed_size,
     free_volumes,
     reachable,
-    set_class,
-    set_size,
+    waits,
 )
 from stowplan.answers.situation import Situation
 from stowplan.answers.words import likeness, nearest, quantity
@@ -27,7 +33,6 @@ from stowplan.objects.quantity import ceil_value, parse_quantity
 NO_PROVISIONER = "kubernetes.io/no-provisioner"
 DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 NEW_SIZE = "1Gi"
-WAITS = "WaitForFirstConsumer"
 
 
 def volumes(s: Situation, rows: list[int]) -> Iterator[Candidate]:
@@ -98,19 +103,49 @@ def _missing_claim(s: Situation, place: int, name: str, known: list[str]) -> Ite
 
         title = f"correct the claim's name: {right} instead of {name}"
         yield Candidate(title, Sort.CORRECT, 1 - likeness(name, right), pod=(edit,))
-    for class_name in _useful_classes(s)[:3]:
-        body: Data = {
-            "apiVersion": "v1",
-            "kind": "PersistentVolumeClaim",
-            "metadata": {"name": name, "namespace": s.pod.namespace},
-            "spec": {
-                "accessModes": ["ReadWriteOnce"],
-                "resources": {"requests": {"storage": NEW_SIZE}},
-                "storageClassName": class_name,
-            },
-        }
+    useful = _useful_classes(s)
+    for class_name in useful[:3]:
+        body = _claim(s, name, class_name)
         title = f"create the claim {name} of class {class_name!r}"
         yield Candidate(title, Sort.PROVIDE, create=(body,))
+    if not useful:
+        volume = f"{name}-volume"
+        body = _claim(s, name, "", volumeName=volume)
+        body["metadata"]["annotations"] = {BIND_COMPLETED: "yes"}
+        title = f"create the claim {name} and the volume {volume} for it"
+        yield Candidate(title, Sort.PROVIDE, 1, create=(body, _volume(volume, body["spec"])))
+
+
+def _claim(s: Situation, name: str, class_name: str, **spec: str) -> Data:
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": name, "namespace": s.pod.namespace},
+        "spec": {
+            "accessModes": ["ReadWriteOnce"],
+            "resources": {"requests": {"storage": NEW_SIZE}},
+            "storageClassName": class_name,
+            **spec,
+        },
+    }
+
+
+def _volume(name: str, spec: Data) -> Data:
+    """One that is right for such a claim."""
+    mode = {"volumeMode": spec["volumeMode"]} if spec.get("volumeMode") else {}
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": {"name": name},
+        "spec": {
+            "capacity": {"storage": spec["resources"]["requests"]["storage"]},
+            "accessModes": spec.get("accessModes") or ["ReadWriteOnce"],
+            "storageClassName": spec.get("storageClassName") or "",
+            "hostPath": {"path": f"/mnt/{name}"},
+            **mode,
+        },
+        "status": {"phase": "Available"},
+    }
 
 
 def _useful_classes(s: Situation) -> list[str]:
@@ -137,8 +172,8 @@ def _unbound(s: Situation, claim: Any, rows: list[int]) -> Iterator[Candidate]:
         for name in others:
             sort = Sort.CORRECT if name == right else Sort.OTHER
             title = f"change the class of claim {claim.name} from {wanted!r} to {name!r}"
-            edit = ObjectEdit("PersistentVolumeClaim", claim.key, partial(set_class, name))
-            yield Candidate(title, sort, 1 - likeness(wanted, name), objects=(edit,))
+            edits = claim_edits(s, claim, partial(set_class, name))
+            yield Candidate(title, sort, 1 - likeness(wanted, name), objects=edits)
     yield from free_volumes(s, claim, rows)
     made = classes.get(wanted)
     if made is not None:
@@ -146,41 +181,24 @@ def _unbound(s: Situation, claim: Any, rows: list[int]) -> Iterator[Candidate]:
     yield from _capacities(s, claim)
     for name in _useful_classes(s)[:3] if not wanted else ():
         title = f"give the claim {claim.name} the class {name!r}"
-        edit = ObjectEdit("PersistentVolumeClaim", claim.key, partial(set_class, name))
-        yield Candidate(title, Sort.OTHER, 1, objects=(edit,))
+        edits = claim_edits(s, claim, partial(set_class, name))
+        yield Candidate(title, Sort.OTHER, 1, objects=edits)
     yield _new_volume(s, claim, f"{claim.name}-volume")
 
 
 def _new_volume(s: Situation, claim: Any, name: str) -> Candidate:
     """Bound to the claim, unless the scheduler will bind it."""
-    size = quantity("storage", claimed_size(claim))
-    body: Data = {
-        "apiVersion": "v1",
-        "kind": "PersistentVolume",
-        "metadata": {"name": name},
-        "spec": {
-            "capacity": {"storage": size},
-            "accessModes": list(claim.spec.access_modes or ["ReadWriteOnce"]),
-            "storageClassName": claim.spec.storage_class_name or "",
-            "hostPath": {"path": f"/mnt/{name}"},
-        },
-        "status": {"phase": "Available"},
-    }
-    if claim.spec.volume_mode:
-        body["spec"]["volumeMode"] = claim.spec.volume_mode
+    body = _volume(name, s.cluster.get("PersistentVolumeClaim", claim.key)["spec"])
     title = f"create the volume {name} for the claim {claim.name}"
-    if claim.spec.volume_name or _waits(s, claim):
-        return Candidate(title, Sort.PROVIDE, 1, create=(body,))
-    bound = ObjectEdit("PersistentVolumeClaim", claim.key, partial(bind, name))
-    return Candidate(title, Sort.PROVIDE, 1, create=(body,), objects=(bound,))
-
-
-def _waits(s: Situation, claim: Any) -> bool:
-    named = claim.spec.storage_class_name
-    return any(
-        each.name == named and each.volume_binding_mode == WAITS
+    # Where somebody makes volumes, one made by hand is hardly what anybody means.
+    is_made = any(
+        each.name == claim.spec.storage_class_name and each.provisioner != NO_PROVISIONER
         for each in s.objects("StorageClass")
     )
+    if claim.spec.volume_name or waits(s, claim.spec.storage_class_name):
+        return Candidate(title, Sort.PROVIDE, 1, create=(body,), last_resort=is_made)
+    taken = bound(claim, name)
+    return Candidate(title, Sort.PROVIDE, 1, create=(body,), objects=(taken,), last_resort=is_made)
 
 
 def _topologies(s: Situation, made: Any) -> Iterator[Candidate]:
@@ -189,6 +207,8 @@ def _topologies(s: Situation, made: Any) -> Iterator[Candidate]:
         for place, each in enumerate(term.match_label_expressions or ()):
             values = {labels[each.key] for labels in map(s.labels, range(len(s.names)))
                       if each.key in labels}  # fmt: skip
+            if not values:
+                yield from _topology_key(s, made, (number, place), each.key)
             for at, value in enumerate(each.values or ()):
                 right = nearest(value, values, 0.0) if value not in values else None
                 if right is not None:
@@ -198,6 +218,18 @@ def _topologies(s: Situation, made: Any) -> Iterator[Candidate]:
                     sort = Sort.CORRECT if alike >= 0.6 else Sort.OTHER
                     title = f"let the class {made.name} allow {each.key}={right} instead of {value}"
                     yield Candidate(title, sort, 1 - alike, objects=(edit,))
+
+
+def _topology_key(s: Situation, made: Any, at: tuple[int, int], key: str) -> Iterator[Candidate]:
+    right = nearest(key, {label for row in range(len(s.names)) for label in s.labels(row)})
+    if right is not None:
+        edit = ObjectEdit("StorageClass", made.name, partial(_set_topology_key, *at, right))
+        title = f"correct the topology key of the class {made.name}: {right} instead of {key}"
+        yield Candidate(title, Sort.CORRECT, 1 - likeness(key, right), objects=(edit,))
+
+
+def _set_topology_key(number: int, place: int, key: str, made: Data) -> None:
+    made["allowedTopologies"][number]["matchLabelExpressions"][place]["key"] = key
 
 
 def _set_topology(number: int, place: int, at: int, value: str, made: Data) -> None:
@@ -216,8 +248,8 @@ def _capacities(s: Situation, claim: Any) -> Iterator[Candidate]:
     for room in sorted((room for room in rooms if 0 < room < size), reverse=True)[:2]:
         text = quantity("storage", room)
         title = f"let the claim {claim.name} ask for {text}, which is what there is room for"
-        edit = ObjectEdit("PersistentVolumeClaim", claim.key, partial(set_size, text))
-        yield Candidate(title, Sort.LESS, 1 - room / size, objects=(edit,))
+        edits = claim_edits(s, claim, partial(set_size, text))
+        yield Candidate(title, Sort.LESS, 1 - room / size, objects=edits)
 
 
 # -- bound claims ---------------------------------------------------------------------------
