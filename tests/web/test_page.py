@@ -16,6 +16,7 @@ import stowplan as sp
 from stowplan.web import Guard, Page, Still
 from stowplan.web.asking import Ask
 from stowplan.web.assets import assets
+from stowplan.web.decisions import pod_view
 from stowplan.web.nodes import map_view, node_view
 from stowplan.web.worlds import WORLDS_MAX
 
@@ -30,6 +31,15 @@ def pod(name: str, cpu: str = "1", **spec: Any) -> dict[str, Any]:
         "kind": "Pod",
         "metadata": {"name": name, "annotations": {"note": HOSTILE}},
         "spec": {"containers": [container], **spec},
+    }
+
+
+def priority_class(name: str, value: int) -> dict[str, Any]:
+    return {
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "metadata": {"name": name},
+        "value": value,
     }
 
 
@@ -97,6 +107,26 @@ async def test_a_decision_is_a_table_that_the_server_sorts_and_pages(client) -> 
     assert placed["chosen"] == placed["rows"][0]["node"]
 
 
+async def test_preemption_names_who_had_to_go_and_who_was_spared() -> None:
+    with sp.Cluster() as made:
+        made.add_nodes(1, cpu=4)
+        made.apply([priority_class("low", -1), priority_class("urgent", 1000)])
+        made.apply([pod("stays"), pod("goes", "3", priorityClassName="low")])
+        made.run()
+        made.apply(pod("urgent", "3", priorityClassName="urgent"))
+        made.run()
+        first = pod_view(made, Ask(("default", "urgent")))["attempts"][0]
+
+    assert first["victims"] == [{"pod": "default/goes", "isThere": False}]
+    assert first["spared"] == [{"pod": "default/stays", "priority": 0}]
+
+
+async def test_the_queue_says_in_words_what_would_wake_a_pod(client) -> None:
+    (row,) = (await get(client, "queue"))["lanes"]["unschedulable"]["rows"]
+
+    assert {"a node is added", "taints of a node change"} <= set(row["wakes"])
+
+
 async def test_a_pending_pod_is_explained_and_its_fix_works_in_a_fork_alone(client) -> None:
     why = await get(client, "pods/default/big/why")
     fix = why["fixes"][0]
@@ -131,10 +161,10 @@ async def test_every_change_is_made_to_the_fork_and_can_be_exported(client) -> N
 
     assert len(told["changes"]) == 5
     assert told["weights"]["default-scheduler"]["NodeResourcesFit"] == 9
-    assert (
-        "--drain node-1 --taint node-3:a=b:NoSchedule --add-nodes 2 --like node-1"
-        in (export["command"])
+    assert export["command"].endswith(
+        "--replace fork-1.yaml --drain node-1 --new-config fork-1-config.yaml"
     )
+    assert export["files"]["fork-1.yaml"] == export["manifests"]
     assert "name: more" in export["manifests"]
     assert await get(client, "map") == before
 

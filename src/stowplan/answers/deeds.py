@@ -10,9 +10,11 @@ from typing import Any
 
 from stowplan.answers.why import WORKLOADS
 from stowplan.errors import InputError
+from stowplan.objects.manifests import object_key
 from stowplan.objects.quantity import QuantityError, parse_quantity
 from stowplan.world.cluster import Cluster
 from stowplan.world.nodes import taint_fields
+from stowplan.world.reading import Objects, read_objects
 
 Data = dict[str, Any]
 
@@ -24,6 +26,16 @@ def split_once(word: str, mark: str, what: str) -> tuple[str, str]:
     if not left or not found or not right:
         raise InputError(f"{word!r} is no {what}", hint=f"write it as {what}")
     return left, right
+
+
+def replace(cluster: Cluster, objects: Objects) -> None:
+    """Objects in place of those that are there, even what an API server would not let anybody
+    change; pending pods among them are tried again."""
+    manifests = read_objects(objects)
+    cluster.put([data for _, data in manifests])
+    for _, data in manifests:
+        if data["kind"] == "Pod":
+            cluster.retry(object_key(data))
 
 
 def taint(cluster: Cluster, word: str) -> None:
@@ -76,7 +88,7 @@ def scale(cluster: Cluster, word: str) -> None:
 
 
 def delete(cluster: Cluster, word: str) -> None:
-    """`default/web-1`, `deploy/web`, `node/node-b`."""
+    """`default/web-1`, `deploy/web`, `node/node-b`, `PersistentVolumeClaim/default/data`."""
     kind, _, name = word.partition("/")
     if kind.lower() in WORKLOADS and name:
         cluster.delete(name, WORKLOADS[kind.lower()])
@@ -84,6 +96,8 @@ def delete(cluster: Cluster, word: str) -> None:
         cluster.delete(name, "Node")
     elif kind.lower() in ("po", "pod") and name:
         cluster.delete(name)
+    elif "/" in name:
+        cluster.delete(name, kind)
     else:
         cluster.delete(word)
 

@@ -118,6 +118,7 @@ def what_if(
     like: str = "",
     node_file: Objects | None = None,
     apply: Objects | None = None,
+    replace: Objects | None = None,
     taint: Iterable[str] = (),
     label: Iterable[str] = (),
     cordon: Iterable[str] = (),
@@ -140,6 +141,8 @@ def what_if(
         tell("making the changes")
         with before.fork() as after:
             _provide(after, add_nodes, like, node_file, apply)
+            if replace is not None:
+                deeds.replace(after, replace)
             each: tuple[tuple[Callable[[Cluster, str], None], Iterable[str]], ...] = (
                 (deeds.taint, taint),
                 (deeds.label, label),

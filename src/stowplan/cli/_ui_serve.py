@@ -57,7 +57,10 @@ def source_of(*, demo: bool = False, result: str | None = None, **options: Any) 
     if demo:
         return Still(run().cluster, "the demo", DEMO)
     if kubeconfig is None and context is None:
-        return Still(read_cluster(**options, timed=True), some_of(options["filenames"]), DUMP)
+        files = options["filenames"]
+        dump = Still(read_cluster(**options, timed=True), some_of(files), DUMP)
+        dump.asked = tuple(word for name in files for word in ("-f", name))
+        return dump
     return _beside(**options)
 
 
@@ -82,7 +85,11 @@ def _beside(
     setup = make_setup(loaded, {"seed": seed}, registry=registry)
     follow = world_beside.Beside(Source(kubeconfig or "", context or ""), setup, shadow.take)
     name = context or kubeconfig or "the current context"
-    return Beside(follow, shadow, opinions, name=name, note=BESIDE)
+    beside = Beside(follow, shadow, opinions, name=name, note=BESIDE)
+    named = {"--kubeconfig": kubeconfig, "--context": context}
+    given = ((option, value) for option, value in named.items() if value)
+    beside.asked = tuple(word for words in given for word in words)
+    return beside
 
 
 async def serve(source: Shown, host: str, port: int, *, opens: bool = False) -> None:

@@ -29,6 +29,10 @@ Examples:
 @option("--like NODE", "each like this one.", "")
 @option("--node-file FILE", "More nodes, as manifests.")
 @option("--apply apply_files FILE...", "Apply these manifests.")
+@option(
+    "--replace replace_files FILE...",
+    "Put these manifests in the place of what is there, even where an API server would refuse it.",
+)
 @option("--taint NODE:KEY=VALUE:EFFECT...", "Taint a node.")
 @option("--label NODE:KEY=VALUE...", "Label a node; `KEY-` takes a label away.")
 @option("--cordon NODE...", "Let no more pods onto a node.")
@@ -46,6 +50,7 @@ def what_if(
     output: str,
     node_file: str | None,
     apply_files: tuple[str, ...],
+    replace_files: tuple[str, ...],
     new_config: str | None,
     configs: tuple[str, ...],
     filenames: tuple[str, ...],
@@ -66,12 +71,18 @@ def what_if(
     is_live = rest["kubeconfig"] is not None or rest["context"] is not None
     source, given = ((), filenames) if is_live else split_files(filenames)
     applied = [*given, *apply_files]
-    is_other = bool(applied or node_file or new_config or any(changes.values()))
+    is_other = bool(applied or replace_files or node_file or new_config or any(changes.values()))
     before, after = _configs(configs, new_config, is_other)
-    cluster = read_cluster(source, config=before, **rest, detail=False, new_files=applied)
+    new_files = [*applied, *replace_files]
+    cluster = read_cluster(source, config=before, **rest, detail=False, new_files=new_files)
     with working("asking…") as tell:
         answer = cluster.what_if(
-            **changes, node_file=node_file, apply=applied or None, config=after, tell=tell
+            **changes,
+            node_file=node_file,
+            apply=applied or None,
+            replace=[*replace_files] or None,
+            config=after,
+            tell=tell,
         )
     say_answer(answer, output)
 

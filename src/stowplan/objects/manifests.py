@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, TypeVar
 
 import msgspec
@@ -123,13 +123,18 @@ def check(data: Any, struct_type: type[_StructT], place: str, *, below: str = ""
 
 def describe(data: dict[str, Any]) -> str:
     """`Pod default/web-1`, for messages, however broken the object is."""
+    return f"{data.get('kind')} {object_key(data)}"
+
+
+def object_key(data: Mapping[str, Any]) -> str:
+    """`default/web-1`, or the name alone where there are no namespaces."""
     metadata = data.get("metadata")
     metadata = metadata if isinstance(metadata, dict) else {}
     name = metadata.get("name") or metadata.get("generateName") or "(no name)"
     kind = KIND_BY_NAME.get((str(data.get("apiVersion")), str(data.get("kind"))))
     if kind is not None and not kind.namespaced:
-        return f"{data.get('kind')} {name}"
-    return f"{data.get('kind')} {metadata.get('namespace') or DEFAULT_NAMESPACE}/{name}"
+        return str(name)
+    return f"{metadata.get('namespace') or DEFAULT_NAMESPACE}/{name}"
 
 
 def _documents(text: bytes, where: str) -> Iterator[tuple[str, Any]]:

@@ -11,8 +11,11 @@ from stowplan.answers import why
 from stowplan.answers.placed import Placed
 from stowplan.answers.why import Why
 from stowplan.errors import InputError
+from stowplan.objects.pod import Pod
 from stowplan.objects.resources import pod_requests
 from stowplan.web.asking import Ask, page_of
+from stowplan.web.exporting import is_there
+from stowplan.web.nodes import running
 from stowplan.world.cluster import Cluster
 from stowplan.world.decision import Decision
 from stowplan.world.table import Table
@@ -50,8 +53,10 @@ def pod_view(cluster: Cluster, ask: Ask) -> dict[str, Any]:
         "waitsFor": place.waits_for or {},
         "gatedBy": place.gated_by,
         "wakes": [] if pod.spec.node_name else cluster.wakes(pod.spec.scheduler_name, plugins),
-        "attempts": [_attempt(each, n) for n, each in enumerate(history)],
-        "victims": [v for each in history for v in each.victims],
+        "attempts": [
+            {"position": n, **_attempt(each), **_preemption(cluster, pod, each)}
+            for n, each in enumerate(history)
+        ],
         "manifest": cluster.get("Pod", key),
     }
 
@@ -64,9 +69,8 @@ def _history(cluster: Cluster, key: str) -> list[Decision]:
         return []
 
 
-def _attempt(decision: Decision, position: int) -> dict[str, Any]:
+def _attempt(decision: Decision) -> dict[str, Any]:
     return {
-        "position": position,
         "attempt": decision.attempt,
         "time": decision.time,
         "node": decision.node,
@@ -75,12 +79,34 @@ def _attempt(decision: Decision, position: int) -> dict[str, Any]:
         "message": decision.message,
         "preemption": decision.post_filter_message,
         "nominated": decision.nominated_node,
-        "victims": list(decision.victims),
         "plugins": list(decision.unschedulable_plugins),
         "reasons": decision.reasons,
         "gated": decision.gated,
         "hasDetail": decision.has_detail,
     }
+
+
+def _preemption(cluster: Cluster, pod: Pod, decision: Decision) -> dict[str, Any]:
+    """Who had to go, and who was spared: of less priority, on that node then and still now."""
+    spared = []
+    for other in running(cluster) if decision.victims else ():
+        priority = other.spec.priority or 0
+        if (
+            other.spec.node_name == decision.nominated_node
+            and priority < (pod.spec.priority or 0)
+            and other.key not in decision.victims
+            and _was_there(cluster, other.key, decision.time)
+        ):
+            spared.append({"pod": other.key, "priority": priority})
+    spared.sort(key=lambda row: (row["priority"], row["pod"]))
+    victims = [{"pod": key, "isThere": is_there(cluster, "Pod", key)} for key in decision.victims]
+    return {"victims": victims, "spared": spared[:NAMES_MAX], "sparedCount": len(spared)}
+
+
+def _was_there(cluster: Cluster, key: str, time_s: float) -> bool:
+    history = _history(cluster, key)
+    # One without a decision came with its node.
+    return not history or history[-1].time <= time_s
 
 
 def attempt_table(cluster: Cluster, ask: Ask) -> dict[str, Any]:

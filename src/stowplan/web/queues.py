@@ -161,4 +161,15 @@ def events_view(cluster: Cluster, ask: Ask) -> dict[str, Any]:
         }
         if not query or any(query in str(value).lower() for value in row.values()):
             rows.append(row)
-    return page_of(rows, ask)
+    page = page_of(rows, ask)
+    return {**page, "rows": [{**row, "node": _node_now(cluster, row)} for row in page["rows"]]}
+
+
+def _node_now(cluster: Cluster, row: dict[str, Any]) -> str:
+    """Of the pod that an event is about: where it is."""
+    if row["kind"] != "Pod":
+        return ""
+    try:
+        return cluster.pod(row["object"]).spec.node_name
+    except InputError:
+        return ""

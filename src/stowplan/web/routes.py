@@ -30,7 +30,7 @@ class Routes(Paths):
     def __init__(self, source: ClusterSource, changes: Changes) -> None:
         self._source = source
         self._changes = changes
-        self.worlds = Worlds()
+        self.worlds = Worlds(source.asked)
         pod = f"pods/{NAME}/{NAME}"
         second = isinstance(source, Beside)
         short: dict[str, View] = {

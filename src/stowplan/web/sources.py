@@ -74,6 +74,9 @@ class Source(Protocol):
 class ClusterSource(Source, Protocol):
     """A cluster.  Nobody writes to it: changes are made to forks."""
 
+    asked: tuple[str, ...]
+    """The options with which a command asks about it; a dump of it, where there are none."""
+
     async def read(self, question: Callable[[Cluster], Answer]) -> Answer:
         """A short question to the cluster as it is."""
 
@@ -105,6 +108,7 @@ class Still:
     live = False
     lines: Sequence[Line] = ()
     problem = ""
+    asked: tuple[str, ...] = ("-f", "cluster.json")
 
     def __init__(self, cluster: Cluster, name: str, note: str = "") -> None:
         self.name = name

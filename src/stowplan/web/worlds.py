@@ -1,16 +1,15 @@
 """Worlds: forks of the cluster that somebody plays with, a few at a time.
 
 A world is made of two forks: the cluster with everything placed that can be, and the one that is
-changed.  The difference is between these two.  Every change is kept as words, so that a world can
-be written down as the command that does the same; the objects it touched are its manifests.
+changed.  The difference is between these two.  Every change is kept with what it touched, so that a
+world can be taken along (`exporting`).
 All of it happens on the source's worker thread.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from shlex import quote
 from typing import Any
 
 import yaml
@@ -19,8 +18,9 @@ from stowplan.answers import deeds, why
 from stowplan.answers.what_if import compared
 from stowplan.answers.why import Why
 from stowplan.errors import InputError, NotFound, StowplanError, TooManyRequests
-from stowplan.objects.manifests import describe, read_manifests
+from stowplan.objects.manifests import describe, object_key, read_manifests
 from stowplan.web.asking import Ask
+from stowplan.web.exporting import as_manifest, exported, is_there
 from stowplan.world.cluster import Cluster
 
 WORLDS_MAX = 8
@@ -30,7 +30,20 @@ REPLICAS_MAX = 20_000
 ROWS_MAX = 500
 """Of each part of a difference; the rest is counted."""
 
-_SERVED = ("uid", "resourceVersion", "creationTimestamp", "generation", "managedFields")
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A change that was made."""
+
+    words: str
+    """For people."""
+    options: tuple[str, ...] = ()
+    """The same as options of `stowplan what-if`; empty for what has none."""
+    touched: tuple[tuple[str, str], ...] = ()
+    """Objects that were changed or created, by kind and key."""
+    removed: tuple[tuple[str, str], ...] = ()
+    blocked: Mapping[str, str] = field(default_factory=dict)
+    reweighs: bool = False
 
 
 @dataclass(slots=True)
@@ -39,23 +52,14 @@ class World:
     name: str
     before: Cluster
     after: Cluster
-    changes: list[str] = field(default_factory=list)
-    """In words, for people."""
-    options: list[str] = field(default_factory=list)
-    """The same as options of `stowplan what-if`; empty for what has none."""
-    touched: dict[tuple[str, str], None] = field(default_factory=dict)
-    """Objects that were changed or created, by kind and key, in order."""
-    removed: dict[tuple[str, str], None] = field(default_factory=dict)
-    blocked: dict[str, str] = field(default_factory=dict)
-    weights: dict[str, int] = field(default_factory=dict)
-    files: bool = False
-    """Whether something was applied that only manifests can say."""
+    made: list[Made] = field(default_factory=list)
+    """The changes, in order."""
 
     def told(self) -> dict[str, Any]:
         return {
             "id": self.id,
             "name": self.name,
-            "changes": self.changes,
+            "changes": [made.words for made in self.made],
             "pendingBefore": len(self.before.pods(pending=True)),
             "pendingAfter": len(self.after.pods(pending=True)),
             "weights": self.after.weights(),
@@ -63,7 +67,9 @@ class World:
 
 
 class Worlds:
-    def __init__(self) -> None:
+    def __init__(self, asked: Sequence[str]) -> None:
+        """`asked`: the options with which a command asks about the cluster."""
+        self._asked = asked
         self._worlds: dict[str, World] = {}
         self._made = 0
 
@@ -94,10 +100,6 @@ class Worlds:
         world.before.close()
         return {"deleted": name}
 
-    def close(self) -> None:
-        for name in list(self._worlds):
-            self.delete(name)
-
     # -- changes ----------------------------------------------------------------------------
 
     def change(self, ask: Ask) -> dict[str, Any]:
@@ -108,7 +110,7 @@ class Worlds:
         if do is None:
             hint = f"there are: {', '.join(_VERBS)}"
             raise InputError(f"the change {verb!r} is not known", hint=hint)
-        if len(world.changes) >= CHANGES_MAX:
+        if len(world.made) >= CHANGES_MAX:
             raise TooManyRequests(f"a fork takes {CHANGES_MAX} changes; begin another")
         trial = world.after.fork()
         try:
@@ -119,19 +121,14 @@ class Worlds:
             raise
         old, world.after = world.after, trial
         old.close()
-        world.changes.append(made.words)
-        world.options += made.options
-        world.touched |= dict.fromkeys(made.touched)
-        world.removed |= dict.fromkeys(made.removed)
-        world.blocked |= made.blocked
-        world.weights |= made.weights
-        world.files = world.files or not made.options
+        world.made.append(made)
         return world.told()
 
     def difference(self, ask: Ask) -> dict[str, Any]:
         """Who moved, who fits now, who is evicted; each part bounded, with its count."""
         world = self.get(ask.parts[0])
-        told = compared(world.before, world.after, world.blocked).to_dict()
+        blocked = {pod: why for made in world.made for pod, why in made.blocked.items()}
+        told = compared(world.before, world.after, blocked).to_dict()
         counts = {}
         for part in ("moved", "placed", "pending", "gone", "preempted", "blocked"):
             counts[part] = len(told[part])
@@ -142,33 +139,10 @@ class Worlds:
         return {**told, "counts": counts, **world.told()}
 
     def export(self, ask: Ask) -> dict[str, Any]:
-        """The world as manifests to apply, and as the command line that asks the same."""
+        """The world as manifests to apply, and as the command line that asks the same, with the
+        files that it names."""
         world = self.get(ask.parts[0])
-        data = [
-            _bare(world.after.get(kind, key))
-            for kind, key in world.touched
-            if _is_there(world.after, kind, key)
-        ]
-        words = " ".join(quote(word) for word in ("stowplan", "what-if", *world.options))
-        return {
-            "manifests": yaml.safe_dump_all(data, sort_keys=False, allow_unicode=False),
-            "delete": [f"{kind} {key}" for kind, key in world.removed],
-            "command": f"{words} -f cluster.json",
-            "needsFile": world.files,
-            "weights": world.weights,
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class Made:
-    """A change that was made."""
-
-    words: str
-    options: tuple[str, ...] = ()
-    touched: tuple[tuple[str, str], ...] = ()
-    removed: tuple[tuple[str, str], ...] = ()
-    blocked: Mapping[str, str] = field(default_factory=dict)
-    weights: Mapping[str, int] = field(default_factory=dict)
+        return exported(world.id, world.after, world.made, self._asked)
 
 
 def _text(body: Mapping[str, Any], name: str) -> str:
@@ -240,7 +214,7 @@ def _delete(cluster: Cluster, body: Mapping[str, Any]) -> Made:
 def _apply(cluster: Cluster, body: Mapping[str, Any]) -> Made:
     objects = [data for _, data in _manifests(_text(body, "text"))]
     names = cluster.apply(objects)
-    touched = tuple((data["kind"], _key(data)) for data in objects)
+    touched = tuple((data["kind"], object_key(data)) for data in objects)
     shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
     return Made(f"apply {shown}", touched=touched)
 
@@ -248,11 +222,8 @@ def _apply(cluster: Cluster, body: Mapping[str, Any]) -> Made:
 def _put(cluster: Cluster, body: Mapping[str, Any]) -> Made:
     """An edited object takes the place of the one that is there; a pod is tried again."""
     objects = [data for _, data in _manifests(_text(body, "text"))]
-    cluster.put(objects)
-    for data in objects:
-        if data["kind"] == "Pod":
-            cluster.retry(_key(data))
-    touched = tuple((data["kind"], _key(data)) for data in objects)
+    deeds.replace(cluster, objects)
+    touched = tuple((data["kind"], object_key(data)) for data in objects)
     return Made(f"edit {', '.join(describe(data) for data in objects[:3])}", touched=touched)
 
 
@@ -262,7 +233,7 @@ def _weigh(cluster: Cluster, body: Mapping[str, Any]) -> Made:
         raise InputError("weights are missing", hint='as {"NodeResourcesFit": 5}')
     cluster.reweigh(weights, profile)
     told = ", ".join(f"{name} {weight}" for name, weight in weights.items())
-    return Made(f"weigh {told}", weights=weights)
+    return Made(f"weigh {told}", reweighs=True)
 
 
 def _fix(cluster: Cluster, body: Mapping[str, Any]) -> Made:
@@ -275,14 +246,15 @@ def _fix(cluster: Cluster, body: Mapping[str, Any]) -> Made:
         raise InputError(f"{title!r} does not help {key} here", hint="ask again what would help")
     objects = [*fix.manifests, *fix.create]
     cluster.put(objects)
-    for each in fix.delete:
-        cluster.delete(_key({"kind": each["kind"], "metadata": each}), each["kind"])
-    if _is_there(cluster, "Pod", key):
+    gone = [(each["kind"], object_key({"metadata": each})) for each in fix.delete]
+    for kind, name in gone:
+        cluster.delete(name, kind)
+    if is_there(cluster, "Pod", key):
         cluster.retry(key)
     return Made(
         f"for {key}: {fix.title}",
-        touched=tuple((data["kind"], _key(data)) for data in objects),
-        removed=tuple((each["kind"], each["name"]) for each in fix.delete),
+        touched=tuple((data["kind"], object_key(data)) for data in objects),
+        removed=tuple(gone),
     )
 
 
@@ -323,7 +295,7 @@ def check(cluster: Cluster, ask: Ask) -> dict[str, Any]:
 def manifest_text(cluster: Cluster, ask: Ask) -> dict[str, Any]:
     """An object as a manifest to look at or to edit: without what a server fills in."""
     kind, name = ask.text("kind", "Pod"), ask.text("name")
-    data = _bare(cluster.get(kind, name))
+    data = as_manifest(cluster.get(kind, name))
     return {"text": yaml.safe_dump(data, sort_keys=False, allow_unicode=False)}
 
 
@@ -348,40 +320,5 @@ def _manifests(text: str) -> list[tuple[str, dict[str, Any]]]:
     return found
 
 
-def _key(data: Mapping[str, Any]) -> str:
-    metadata = data.get("metadata") or {}
-    name, namespace = str(metadata.get("name", "")), metadata.get("namespace")
-    if namespace:
-        return f"{namespace}/{name}"
-    return name if data.get("kind") in _CLUSTER_WIDE else f"default/{name}"
-
-
-_CLUSTER_WIDE = ("Node", "PersistentVolume", "StorageClass", "DeviceClass", "CSINode", "Namespace",
-                 "PriorityClass", "ResourceSlice", "CSIDriver", "RuntimeClass")  # fmt: skip
-
-
 def _full(key: str) -> str:
     return key if "/" in key else f"default/{key}"
-
-
-def _is_there(cluster: Cluster, kind: str, key: str) -> bool:
-    try:
-        cluster.get(kind, key)
-    except InputError:
-        return False
-    return True
-
-
-def _bare(data: dict[str, Any]) -> dict[str, Any]:
-    """A served object as a manifest to apply."""
-    metadata = {name: value for name, value in data["metadata"].items() if name not in _SERVED}
-    rest = {name: value for name, value in data.items() if name not in ("metadata", "status")}
-    if data["kind"] == "Node":
-        # A simulated node has no kubelet that would say what it has.
-        rest["status"] = {
-            name: data["status"][name]
-            for name in ("capacity", "allocatable")
-            if name in data.get("status", {})
-        }
-    head = {name: rest.pop(name) for name in ("apiVersion", "kind")}
-    return {**head, "metadata": metadata, **rest}

@@ -16,6 +16,7 @@ from typing import Any, Self, Unpack, cast
 from stowplan.apiserver.store import view
 from stowplan.cluster.port import ListOptions
 from stowplan.config import SchedulerConfig
+from stowplan.config.write import to_yaml
 from stowplan.core.decision import Decision as CoreDecision
 from stowplan.embedded import EmbeddedCluster, Scheduling
 from stowplan.errors import ApiError, InputError
@@ -46,7 +47,6 @@ from stowplan.world.lanes import (
     lanes_of,
     place_of,
     queue_of,
-    wakes_of,
 )
 from stowplan.world.listing import Listing
 from stowplan.world.live import read_cluster
@@ -58,6 +58,7 @@ from stowplan.world.remarks import Remark, remarks_on
 from stowplan.world.screening import Screen
 from stowplan.world.setup import Config, Options, Setup, make_setup, reweighed, weights_of
 from stowplan.world.table import Table
+from stowplan.world.waking import wakes_of
 from stowplan.world.watching import Watched
 
 _ENDED = frozenset({"Succeeded", "Failed"})
@@ -429,7 +430,8 @@ class Cluster:
         return lane_counts(self._engine.driver.machine)
 
     def wakes(self, profile: str, plugins: Iterable[str]) -> list[str]:
-        """The events after which a pod that these plugins turned down is looked at again."""
+        """What may happen, in words, after which a pod that these plugins turned down is looked at
+        again."""
         return wakes_of(self._engine.driver.machine, profile, plugins)
 
     def weights(self) -> dict[str, dict[str, int]]:
@@ -445,6 +447,10 @@ class Cluster:
         cycle of ten; empty where nobody measures it."""
         found = self._engine.times
         return {} if found is None else found.report().to_dict()
+
+    def configuration(self) -> str:
+        """The KubeSchedulerConfiguration that it decides with, as YAML."""
+        return to_yaml(self._engine.driver.machine.config)
 
     @property
     def profiles(self) -> list[str]:

@@ -1,12 +1,10 @@
-"""The queue as lanes: where each pod waits, since when, who turned it down, what would wake it.
+"""The queue as lanes: where each pod waits, since when, and who turned it down.
 
-Read from the scheduler; `Cluster.lanes` is the way in.  What wakes a pod are the events that the
-plugins that turned it down have registered for, in the names that metrics have for them.
+Read from the scheduler; `Cluster.lanes` is the way in.  `waking` says what would wake a pod.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import islice
 
@@ -14,7 +12,6 @@ import numpy as np
 
 from stowplan.core.machine import Machine
 from stowplan.objects.pod import Pod
-from stowplan.queue import build_hint_map
 from stowplan.world.listing import POD_CELLS, Listing
 from stowplan.world.table import Table
 
@@ -31,8 +28,8 @@ class Waiting:
     pod: str
     """`namespace/name`."""
     attempts: int = 0
-    since_s: float = 0.0
-    """When it came, or came back from its last attempt."""
+    since_s: float | None = None
+    """When it came, or came back from its last attempt; None for one that is being decided."""
     until_s: float | None = None
     """The end of its backoff."""
     priority: int = 0
@@ -119,16 +116,6 @@ def lane_counts(machine: Machine) -> dict[str, int]:
     counts["permit"] = len(machine.waiting)
     counts["in flight"] = max(0, flying - counts["permit"])
     return counts
-
-
-def wakes_of(machine: Machine, profile: str, plugins: Iterable[str]) -> list[str]:
-    """The events after which pods that these plugins turned down are looked at again."""
-    framework = machine.frameworks.get(profile)
-    if framework is None:
-        return []
-    wanted = set(plugins)
-    hints = build_hint_map(framework.plugins.instances.values())
-    return sorted({hint.event.label for hint in hints if hint.plugin in wanted})
 
 
 # -- where one pod stands, and what nodes have left -------------------------------------------

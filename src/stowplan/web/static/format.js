@@ -3,6 +3,7 @@
 const whole = new Intl.NumberFormat(undefined, { maximumFractionDigits: 0 });
 const fine = new Intl.NumberFormat(undefined, { maximumFractionDigits: 2 });
 const percent = new Intl.NumberFormat(undefined, { style: "percent", maximumFractionDigits: 0 });
+const digits = new Intl.NumberFormat(undefined, { maximumSignificantDigits: 3 });
 const moment = new Intl.DateTimeFormat(undefined, { dateStyle: "short", timeStyle: "medium" });
 
 /** @param {number} value */
@@ -39,6 +40,12 @@ export function duration(seconds) {
   if (seconds < 7200) return `${whole.format(seconds / 60)} min`;
   if (seconds < 172800) return `${whole.format(seconds / 3600)} h`;
   return `${whole.format(seconds / 86400)} d`;
+}
+
+/** Parts of a second, in three digits. @param {number} seconds */
+export function brief(seconds) {
+  const [value, unit] = seconds >= 1 ? [seconds, "s"] : seconds >= 1e-3 ? [seconds * 1e3, "ms"] : [seconds * 1e6, "µs"];
+  return `${digits.format(value)} ${unit}`;
 }
 
 /** A moment of the cluster's clock: seconds since 1970, or since a virtual clock began. @param {number} seconds */

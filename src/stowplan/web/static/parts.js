@@ -47,22 +47,24 @@ export function Meter({ resource, used, whole }) {
  */
 
 /**
- * A table with a caption; headers that sort are buttons.
- * @param {{caption: string, columns: Column[], rows: any[], sort?: string, order?: string,
+ * A table with a caption; headers that sort are buttons.  On a narrow screen every row stands by itself, its cells
+ * one below the other, unless `wide`: a matrix, which scrolls beside its first column.  A table that is laid out as
+ * blocks is none to a browser any more, so the roles are written out.
+ * @param {{caption: string, columns: Column[], rows: any[], sort?: string, order?: string, wide?: boolean,
  *   onSort?: (key: string) => void, mark?: (row: any) => string, empty?: string}} props
  */
-export function Table({ caption, columns, rows, sort, order, onSort, mark, empty = "Nothing here." }) {
+export function Table({ caption, columns, rows, sort, order, onSort, mark, wide = false, empty = "Nothing here." }) {
   return html`<div class="scroll" tabindex="0" role="region" aria-label=${caption}>
-    <table>
+    <table role="table" class=${wide ? "wide" : "stacks"}>
       <caption class="hidden">${caption}</caption>
-      <thead><tr>${columns.map((column) => html`<th scope="col" key=${column.key} class=${column.num ? "num" : ""}
+      <thead role="rowgroup"><tr role="row">${columns.map((column) => html`<th scope="col" role="columnheader" key=${column.key} class=${column.num ? "num" : ""}
         aria-sort=${sort === column.key ? (order === "desc" ? "descending" : "ascending") : undefined}>
         ${column.sorts && onSort
           ? html`<button type="button" class="sort" onClick=${() => onSort(column.key)}>${column.label}<span aria-hidden="true">${sort === column.key ? (order === "desc" ? " ↓" : " ↑") : " ↕"}</span></button>`
           : column.label}</th>`)}</tr></thead>
-      <tbody>${rows.length === 0 ? html`<tr><td class="dim" colspan=${columns.length}>${empty}</td></tr>` : null}
-        ${rows.map((row, n) => html`<tr key=${n} class=${mark ? mark(row) : ""}>
-          ${columns.map((column) => html`<td key=${column.key} class=${column.num ? "num" : ""}>${column.cell ? column.cell(row) : row[column.key]}</td>`)}</tr>`)}
+      <tbody role="rowgroup">${rows.length === 0 ? html`<tr role="row"><td role="cell" class="dim" colspan=${columns.length}>${empty}</td></tr>` : null}
+        ${rows.map((row, n) => html`<tr role="row" key=${n} class=${mark ? mark(row) : ""}>
+          ${columns.map((column) => html`<td role="cell" key=${column.key} class=${column.num ? "num" : ""} data-label=${typeof column.label === "string" ? column.label : ""}>${column.cell ? column.cell(row) : row[column.key]}</td>`)}</tr>`)}
       </tbody></table></div>`;
 }
 

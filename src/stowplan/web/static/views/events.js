@@ -44,10 +44,11 @@ function Events() {
   return html`<section class="card" aria-labelledby="events-title"><h2 id="events-title">Events</h2><div class="controls">
       <${SearchField} id="event-filter" name="q" label="Show only" value=${text} onInput=${(/** @type {string} */ t) => { setText(t); setOffset(0); }} placeholder="pod, node, reason or words" /></div>
     <${Problem} error=${error} />
-    ${data ? html`<${Table} caption="Events" rows=${data.rows} columns=${[
+    ${data ? html`<${Table} caption="Events, the newest first" rows=${data.rows} columns=${[
         { key: "time", label: "Time", cell: (/** @type {any} */ row) => html`<span class="nowrap">${stamp(row.time)}</span>` },
         { key: "reason", label: "Reason", cell: (/** @type {any} */ row) => html`<${Badge} kind=${row.type === "Warning" ? "warn" : ""}>${row.reason}<//>` },
         { key: "object", label: "Object", cell: (/** @type {any} */ row) => row.kind === "Pod" ? html`<${PodLink} name=${row.object} />` : row.kind === "Node" ? html`<${NodeLink} name=${row.object} />` : html`<span class="mono">${row.kind} ${row.object}</span>` },
+        { key: "node", label: "Node", cell: (/** @type {any} */ row) => (row.node ? html`<${NodeLink} name=${row.node} />` : "") },
         { key: "note", label: "What happened", cell: (/** @type {any} */ row) => html`<div class="why">${row.note}</div>` },
       ]} /><${Pager} page=${data} limit=${LIMIT} go=${setOffset} what="events" />` : html`<${Loading} />`}</section>`;
 }
@@ -61,7 +62,7 @@ function LogLines() {
     <p class="dim">Its latest decisions, and the lines it wrote.</p><div class="controls">
       <${SearchField} id="log-filter" name="log" label="Show only lines with" value=${text} onInput=${(/** @type {string} */ t) => { setText(t); setOffset(0); }} placeholder="pod, node or words" /></div>
     <${Problem} error=${error} />
-    ${data ? html`<${Table} caption="Log" rows=${data.rows} empty="Nothing yet." columns=${[
+    ${data ? html`<${Table} caption="Lines of the log, the newest first" rows=${data.rows} empty="Nothing yet." columns=${[
         { key: "time", label: "Time", cell: (/** @type {any} */ row) => html`<span class="nowrap">${time(row.time)}</span>` },
         { key: "pod", label: "Pod", cell: (/** @type {any} */ row) => (row.pod ? html`<${PodLink} name=${row.pod} />` : "") },
         { key: "node", label: "Node", cell: (/** @type {any} */ row) => (row.node ? html`<${NodeLink} name=${row.node} />` : "") },

@@ -114,13 +114,17 @@ function Why({ name }) {
         : html`<p>None of the changes that were tried helps${fixes.data.tried.length ? `: ${fixes.data.tried.slice(0, 5).join("; ")}` : ""}.</p>` : null}<//>`;
 }
 
+/** @param {any[]} parts */
+const listed = (parts) => parts.map((part, n) => html`${n ? ", " : ""}${part}`);
+
 /** @param {{attempt: any}} props */
 function Attempt({ attempt }) {
   return html`<div class="attempt-told">
     ${attempt.message ? html`<p>${attempt.message}</p>` : null}
     ${attempt.score !== null ? html`<p>The chosen node has ${count(attempt.score)} points.</p>` : null}
     ${attempt.preemption || attempt.victims.length ? html`<div class="note"><strong>Preemption</strong>
-      ${attempt.victims.length ? html`<p>Evicted to make room on <${NodeLink} name=${attempt.nominated} />: ${attempt.victims.map((/** @type {string} */ victim, /** @type {number} */ n) => html`${n ? ", " : ""}<${PodLink} key=${victim} name=${victim} />`)}. Everybody else there was spared.</p>` : null}
+      ${attempt.victims.length ? html`<p>Evicted to make room on <${NodeLink} name=${attempt.nominated} />: ${listed(attempt.victims.map((/** @type {any} */ each) => each.isThere ? html`<${PodLink} name=${each.pod} />` : html`<span class="mono">${each.pod}</span>`))}.</p>
+        <p>Spared there, though of less priority: ${attempt.sparedCount ? listed(attempt.spared.map((/** @type {any} */ each) => html`<${PodLink} name=${each.pod} /> (${count(each.priority)})`)) : "nobody"}${attempt.sparedCount > attempt.spared.length ? ` and ${count(attempt.sparedCount - attempt.spared.length)} more` : ""}.</p>` : null}
       ${attempt.preemption ? html`<p>${attempt.preemption}</p>` : null}</div>` : null}</div>`;
 }
 
@@ -148,7 +152,7 @@ function DecisionTable({ name, position, attempt }) {
       <${SearchField} id="decision-filter" name="q" label="Show only" value=${text} onInput=${(/** @type {string} */ t) => { setText(t); pages.go(0); }} placeholder="node, plugin or reason" />
       ${data.plugins.length ? html`<div class="field"><label for="score-form">Scores</label><select id="score-form" value=${form} onChange=${(/** @type {any} */ e) => setForm(e.target.value)}>
         <option value="weighted">weighted</option><option value="normalised">normalised</option><option value="raw">raw</option></select></div>` : null}</div>
-    <${Table} caption="Nodes by plugins" rows=${data.rows} sort=${pages.sort || "total"} order=${pages.order} onSort=${pages.onSort}
+    <${Table} caption="Nodes by plugins" wide=${data.plugins.length > 0} rows=${data.rows} sort=${pages.sort || "total"} order=${pages.order} onSort=${pages.onSort}
       mark=${(/** @type {any} */ row) => (row.chosen ? "chosen" : row.plugin ? "rejected" : "")} columns=${[
         { key: "node", label: "Node", sorts: true, cell: (/** @type {any} */ row) => html`<${NodeLink} name=${row.node} />${row.chosen ? html` <${Badge} kind="good">chosen<//>` : null}` },
         { key: "plugin", label: "Turned down by", sorts: true, cell: (/** @type {any} */ row) => row.plugin ? html`<${Badge} kind="warn">${row.plugin}<//>` : html`<span class="dim">nobody</span>` },

@@ -70,15 +70,10 @@ function Causes({ answer }) {
 function LaneTable({ rows, now, title }) {
   return html`<${Table} caption=${`Pods: ${title}`} rows=${rows} columns=${[
     { key: "pod", label: "Pod", cell: (/** @type {any} */ row) => html`<${PodLink} name=${row.pod} />` },
-    { key: "since", label: "For", num: true, cell: (/** @type {any} */ row) => (row.since ? duration(Math.max(0, now - row.since)) : "–") },
+    { key: "since", label: "For", num: true, cell: (/** @type {any} */ row) => (row.since === null ? "–" : duration(Math.max(0, now - row.since))) },
     { key: "attempts", label: "Tries", num: true, cell: (/** @type {any} */ row) => count(row.attempts) },
     { key: "priority", label: "Priority", num: true, cell: (/** @type {any} */ row) => count(row.priority) },
     { key: "why", label: "Why it waits", cell: (/** @type {any} */ row) => html`<div class="why">${row.why || "it has not been tried yet"}</div><div>${row.plugins.map((/** @type {string} */ name) => html`<${Badge} key=${name}>${name}<//> `)}${row.node ? html`on <${NodeLink} name=${row.node} />` : null}</div>` },
-    { key: "wakes", label: "What would wake it", cell: (/** @type {any} */ row) => html`<span class="dim">${row.until && row.until > now ? `its backoff ends in ${duration(row.until - now)}` : row.wakes.map(words).join(", ") || "–"}</span>` },
+    { key: "wakes", label: "What would wake it", cell: (/** @type {any} */ row) => html`<span class="dim">${row.until && row.until > now ? `its backoff ends in ${duration(row.until - now)}` : row.wakes.join("; ") || "–"}</span>` },
   ]} />`;
-}
-
-/** An event's name as words: NodeUpdateNodeTaint -> node update node taint. @param {string} event */
-function words(event) {
-  return event.replace(/^.*\//, "").replace(/([a-z])([A-Z])/g, "$1 $2").toLowerCase();
 }

@@ -3,7 +3,7 @@
 import { html } from "../lib.js";
 import { Chart } from "../chart.js";
 import { useData, useShared } from "../state.js";
-import { count, number } from "../format.js";
+import { brief, count, plural, share } from "../format.js";
 import { Badge, Card, Loading, Problem, Table } from "../parts.js";
 
 const CHARTS = [
@@ -13,6 +13,8 @@ const CHARTS = [
   ["lanes", "Pending, by lane", "pods"],
   ["fill", "How full", "%"],
 ];
+
+const WAITING_POINTS = ["Bind", "PreBind", "PostBind", "Permit"];
 
 export function TimeView() {
   const { about } = useShared();
@@ -24,29 +26,27 @@ export function TimeView() {
     <${Spent} times=${data.times} />`;
 }
 
-/** @param {number} seconds */
-const ms = (seconds) => `${number(seconds * 1000)} ms`;
-
 /** Where the time goes: phases, and plugins in one cycle of ten. @param {{times: any}} props */
 function Spent({ times }) {
   if (!times.phases?.length) return null;
-  const all = times.plugins.reduce((/** @type {number} */ sum, /** @type {any} */ row) => sum + row.sum_s, 0);
-  return html`<div class="columns">
-    <${Card} title="Where the time goes, per plugin" id="plugins"><p class="dim">In one cycle of ten, in the last ${count(Math.max(1, Math.round(times.seconds / 60)))} min.</p>
+  /** Whoever binds waits for the API server, beside the next pods: that is no work of the scheduler's. @param {any} row */
+  const works = (row) => !WAITING_POINTS.includes(row.point);
+  const all = times.plugins.filter(works).reduce((/** @type {number} */ sum, /** @type {any} */ row) => sum + row.sum_s, 0);
+  return html`<${Card} title="Where the time goes, per plugin" id="plugins"><p class="dim">In one cycle of ten, in the last ${plural(Math.max(1, Math.round(times.seconds / 60)), "minute")}. Shares are of the time that decisions take; waiting for the API server is not part of it.</p>
       <${Table} caption="Time per plugin" rows=${times.plugins} empty="Fewer than ten decisions so far: none was timed plugin by plugin." columns=${[
         { key: "plugin", label: "Plugin" },
         { key: "point", label: "At" },
         { key: "count", label: "Timed", num: true, cell: (/** @type {any} */ row) => count(row.count) },
-        { key: "sum_s", label: "In all", num: true, cell: (/** @type {any} */ row) => ms(row.sum_s) },
-        { key: "share", label: "Share", num: true, cell: (/** @type {any} */ row) => `${number(all ? (100 * row.sum_s) / all : 0)} %` },
-        { key: "p95_s", label: "95 % below", num: true, cell: (/** @type {any} */ row) => ms(row.p95_s) },
+        { key: "sum_s", label: "In all", num: true, cell: (/** @type {any} */ row) => brief(row.sum_s) },
+        { key: "share", label: "Share", num: true, cell: (/** @type {any} */ row) => (works(row) ? share(all ? row.sum_s / all : 0) : "waits") },
+        { key: "p95_s", label: "95 % below", num: true, cell: (/** @type {any} */ row) => brief(row.p95_s) },
       ]} /><//>
     <${Card} title="Where the time goes, per phase" id="phases"><p class="dim">Every decision; a phase that is slower than it should be is marked.</p>
       <${Table} caption="Time per phase" rows=${times.phases} columns=${[
-        { key: "name", label: "Phase", cell: (/** @type {any} */ row) => html`${row.name}${row.severity ? html` <${Badge} kind="warn">${row.severity}<//>` : null}` },
+        { key: "name", label: "Phase", cell: (/** @type {any} */ row) => html`${row.name}${row.severity ? html` <${Badge} kind="warn">slow: ${row.severity.toLowerCase()}<//>` : null}` },
         { key: "count", label: "Count", num: true, cell: (/** @type {any} */ row) => count(row.count) },
-        { key: "p50_s", label: "Median", num: true, cell: (/** @type {any} */ row) => ms(row.p50_s) },
-        { key: "p95_s", label: "95 % below", num: true, cell: (/** @type {any} */ row) => ms(row.p95_s) },
-        { key: "max_s", label: "Most", num: true, cell: (/** @type {any} */ row) => ms(row.max_s) },
-      ]} /><//></div>`;
+        { key: "p50_s", label: "Median", num: true, cell: (/** @type {any} */ row) => brief(row.p50_s) },
+        { key: "p95_s", label: "95 % below", num: true, cell: (/** @type {any} */ row) => brief(row.p95_s) },
+        { key: "max_s", label: "Most", num: true, cell: (/** @type {any} */ row) => brief(row.max_s) },
+      ]} /><//>`;
 }

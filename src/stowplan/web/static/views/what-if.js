@@ -217,10 +217,11 @@ function Export({ world, serial }) {
   const [copied, setCopied] = useState("");
   if (error) return html`<${Problem} error=${error} />`;
   if (!data) return null;
-  function download() {
+  /** @param {string} name @param {string} text */
+  function save(name, text) {
     const link = document.createElement("a");
-    link.href = URL.createObjectURL(new Blob([data.manifests], { type: "application/yaml" }));
-    link.download = `${world}.yaml`;
+    link.href = URL.createObjectURL(new Blob([text], { type: "application/yaml" }));
+    link.download = name;
     link.click();
     URL.revokeObjectURL(link.href);
   }
@@ -234,9 +235,10 @@ function Export({ world, serial }) {
   }
   return html`<${Card} title="Take it with you" id="export">
     <h3>As a command</h3><pre class="code" tabindex="0" aria-label="Command">${data.command}</pre>
-    ${data.needsFile || Object.keys(data.weights).length ? html`<p class="dim">Manifests, fixes and weights are not options of the command: save the manifests and add <code>--apply ${world}.yaml</code>; weights go into a configuration, <code>--new-config</code>.</p>` : null}
-    <div class="buttons"><button type="button" onClick=${copy}>Copy the command</button><span role="status">${copied}</span></div>
+    ${Object.keys(data.files).length ? html`<p class="dim">It reads ${Object.keys(data.files).join(" and ")}: save what it reads where you run it.</p>` : null}
+    <div class="buttons"><button type="button" onClick=${copy}>Copy the command</button>
+      ${Object.keys(data.files).map((name) => html`<button type="button" key=${name} onClick=${() => save(name, data.files[name])}>Save ${name}</button>`)}<span role="status">${copied}</span></div>
     <h3>As manifests</h3>${data.delete.length ? html`<p>To delete: ${data.delete.join(", ")}</p>` : null}
     <pre class="code" tabindex="0" aria-label="Manifests">${data.manifests || "# nothing was changed or added"}</pre>
-    <div class="buttons"><button type="button" disabled=${!data.manifests} onClick=${download}>Save the manifests</button></div><//>`;
+    <div class="buttons"><button type="button" disabled=${!data.manifests} onClick=${() => save(`${world}.yaml`, data.manifests)}>Save the manifests</button></div><//>`;
 }
