@@ -199,7 +199,11 @@ def _balance_many(
     """How balanced many nodes are with `wanted` on top."""
     if len(wanted) < 2:
         return np.full(row_count(nodes, rows), MAX_NODE_SCORE, np.int32)
-    parts = [(resource_table.of(name).at(rows), amount) for name, amount in wanted]
+    of = resource_table.of
+    if isinstance(rows, slice):
+        parts = [(of(name), amount) for name, amount in wanted]
+    else:
+        parts = [(of(name).at(rows), amount) for name, amount in wanted]
     shares = [_shares(columns, amount) for columns, amount in parts]
     present = [columns.present for columns, _ in parts]
     if len(shares) == 2 and present[0] is None and present[1] is None:

@@ -37,7 +37,7 @@ from stowplan.objects.resources import (
 )
 from stowplan.plugins._shared.device_classes import IMPLICIT_PREFIX, ResourceClasses, may_be_devices
 from stowplan.plugins._shared.resource_columns import ResourceTable
-from stowplan.plugins._shared.rows import all_passed, row_count
+from stowplan.plugins._shared.rows import all_passed, all_zero, row_count
 from stowplan.plugins._shared.scoring_strategies import (
     LeastAllocated,
     MostAllocated,
@@ -230,8 +230,13 @@ class NodeResourcesFit:
         ask: _Ask = cycle.kept.get(self.name) or self._ask(pod)
         of = self._resource_table.by_score
         self._resource_table.catch_up()
-        parts = [(weight, amount, of(name).at(rows)) for name, amount, weight in ask.scored]
-        return weigh_many(self._strategy, parts, row_count(nodes, rows))
+        if isinstance(rows, slice):
+            parts = [(weight, amount, of(name)) for name, amount, weight in ask.scored]
+        else:
+            parts = [(weight, amount, of(name).at(rows)) for name, amount, weight in ask.scored]
+        if not parts:
+            return all_zero(nodes, rows)
+        return weigh_many(self._strategy, parts)
 
     def score_placement(self, cycle: GroupCycle, placement: PlacedGroup) -> int:
         placed = [pod for pod in cycle.members if pod.uid in placement.nodes]

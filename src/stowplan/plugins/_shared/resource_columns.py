@@ -64,9 +64,7 @@ class ResourceColumns:
         left -= over < rest
         return left
 
-    def at(self, rows: Rows | slice) -> ResourceColumns:
-        if isinstance(rows, slice):
-            return self
+    def at(self, rows: Rows) -> ResourceColumns:
         return ResourceColumns(
             self.capacity if len(self.capacity) == 1 else self.capacity[rows],
             self.used[rows],
