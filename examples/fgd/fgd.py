@@ -44,6 +44,16 @@ def typical(sizes: Iterable[Size]) -> list[tuple[Size, int]]:
     return found
 
 
+class Counts(NamedTuple):
+    """What is left of the GPUs of some nodes, one row each."""
+
+    left: Ints
+    fitting: NDArray[np.int8]
+    """By typical pod: how many GPUs have enough left for it."""
+    scrap: NDArray[np.int16]
+    """By typical pod: what is left of the other GPUs."""
+
+
 class Fragments:
     """How much of what is left is of no use, summed up over typical pods.
 
@@ -78,13 +88,26 @@ class Fragments:
             self._suits[model] = np.array(found)
         return self._suits[model]
 
-    def of(self, cpu: Ints, left: Ints, suits: NDArray[np.bool_]) -> NDArray[np.float64]:
-        """One number per row of `left`."""
-        fitting = self._fits[left].sum(axis=1, dtype=np.int8)
-        scrap = self._scrap[left].sum(axis=1, dtype=np.int16)
-        can_run = suits & (cpu[:, None] >= self._cpu) & (fitting >= self._count)
-        useless = np.where(can_run, scrap, left.sum(axis=1)[:, None])
-        return useless @ self._weights
+    def count(self, left: Ints) -> Counts:
+        """Of each row of `left`."""
+        return Counts(
+            left.sum(axis=1),
+            self._fits[left].sum(axis=1, dtype=np.int8),
+            self._scrap[left].sum(axis=1, dtype=np.int16),
+        )
+
+    def without(self, counts: Counts, gpu: Ints | int, times: int, milli: int) -> Counts:
+        """The same once `milli` are taken of a GPU that has `gpu` left, or of several such."""
+        return Counts(
+            counts.left - times * milli,
+            counts.fitting + np.int8(times) * (self._fits[gpu - milli] - self._fits[gpu]),
+            counts.scrap + np.int16(times) * (self._scrap[gpu - milli] - self._scrap[gpu]),
+        )
+
+    def of(self, cpu: Ints, counts: Counts, suits: NDArray[np.bool_]) -> NDArray[np.float64]:
+        """One number per row."""
+        can_run = suits & (cpu[:, None] >= self._cpu) & (counts.fitting >= self._count)
+        return np.where(can_run, counts.scrap, counts.left[:, None]) @ self._weights
 
 
 class FGD(Policy):
@@ -105,17 +128,20 @@ class FGD(Policy):
 
     def _ratings(self, ask: Ask, cpu: Ints, left: Ints, nodes: list[NodeInfo | None]) -> Ints:
         """Of each node, one per GPU that a share could get; else one.  -1 where it does not fit."""
-        suits = self._fragments.suits(nodes)
-        before = self._fragments.of(cpu, left, suits)
-        if ask.is_share:
-            row, gpu = np.nonzero(left >= ask.milli)
-            after = left[row]
-            after[np.arange(len(row)), gpu] -= ask.milli
-        else:
-            row, gpu = np.arange(len(left)), np.zeros(len(left), np.int64)
-            idle = left == WHOLE
-            after = np.where(idle & (idle.cumsum(axis=1) <= ask.count), 0, left)
-        grown = self._fragments.of(cpu[row] - ask.cpu, after, suits[row]) - before[row]
+        fragments = self._fragments
+        suits, counts = fragments.suits(nodes), fragments.count(left)
+        before = fragments.of(cpu, counts, suits)
         ratings = np.full((len(left), GPUS_MAX), -1)
-        ratings[row, gpu] = 100 / (1 + np.exp(grown / self._fragments.total / WHOLE))
+        if ask.is_share:
+            row, gpu = (left >= ask.milli).nonzero()
+            here = Counts(*(column[row] for column in counts))
+            after = fragments.without(here, left[row, gpu], 1, ask.milli)
+            grown = fragments.of(cpu[row] - ask.cpu, after, suits[row]) - before[row]
+            ratings[row, gpu] = self._rate(grown)
+        else:
+            after = fragments.without(counts, WHOLE, ask.count, WHOLE)
+            ratings[:, 0] = self._rate(fragments.of(cpu - ask.cpu, after, suits) - before)
         return ratings
+
+    def _rate(self, grown: NDArray[np.float64]) -> NDArray[np.float64]:
+        return 100 / (1 + np.exp(grown / self._fragments.total / WHOLE))

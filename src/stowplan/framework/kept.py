@@ -57,8 +57,6 @@ _FIXED_BYTES, _ROW_BYTES = 8192, 1 + 4 + 1 + 1 + 8 + 8
 AnyScores = NDArray[Any]
 """int64, or int32 if all who gave them did."""
 
-_Columns = tuple[NDArray[np.uint8], NDArray[np.uint32], NodeMask, AnyScores]
-
 _WHOLE = (np.dtype(np.int64), np.dtype(np.int32))
 
 _NO_FIRST: NDArray[np.uint8] = np.zeros(0, np.uint8)
@@ -78,6 +76,8 @@ class _Layer(Struct, eq=False):
     """The first filter that turned the node down, by its number; 0: none did."""
     why: NDArray[np.uint32] = _NO_WHY
     final: NodeMask = _NO_MASK
+    refuses_most: bool = False
+    """How good a node is that is out of the question, nobody asks: then it is not worked out."""
     reasons: dict[int, list[str]] = {}
     """Per filter, what the bits of `why` stand for."""
     raw: dict[str, AnyScores] = {}
@@ -90,10 +90,6 @@ class _Layer(Struct, eq=False):
     sum_at: memoryview = _NO_SCORES.data
     """Views for single cells: an array takes twice as long for one."""
     _scoring: tuple[tuple[str, int, Any, memoryview], ...] = ()
-
-    def _look(self) -> None:
-        self.first_at, self.sum_at = self.first.data, self.sum.data
-        self._scoring = ()
 
     def _start_scoring(self) -> tuple[tuple[str, int, Any, memoryview], ...]:
         """Name, weight, how to ask about one node, and where the answers go."""
@@ -112,11 +108,46 @@ class _Layer(Struct, eq=False):
         recorder: Recorder | None,
     ) -> None:
         """Ask about these rows; a slice stands for all, whatever was known of them."""
+        first, why, final, is_shared = self._filter_many(cycle, pod, table, rows, recorder)
+        if isinstance(rows, slice):
+            self.first, self.why, self.final, self.is_shared = first, why, final, is_shared
+            if self.below is None or not is_shared:
+                self.refuses_most = bool(2 * np.count_nonzero(first) > len(first))
+            else:
+                self.refuses_most = self.below.refuses_most
+            if self.refuses_most:
+                self.raw = {
+                    name: np.zeros(len(first), np.int64) for name, *_ in self.plugins.scores
+                }
+                self.sum = np.zeros(len(first), np.int64)
+                rows = (first == 0).nonzero()[0]
+        else:
+            self._own()
+            self.first[rows], self.why[rows], self.final[rows] = first, why, final
+            if 2 * np.count_nonzero(first) > len(first):
+                rows = rows[first == 0]
+        self._score_many(cycle, pod, table, rows, recorder)
+        self.first_at, self.sum_at, self._scoring = self.first.data, self.sum.data, ()
+
+    def _filter_many(
+        self,
+        cycle: Cycle,
+        pod: PodInfo,
+        table: NodeTable,
+        rows: Rows | slice,
+        recorder: Recorder | None,
+    ) -> tuple[NDArray[np.uint8], NDArray[np.uint32], NodeMask, bool]:
+        """`first`, `why` and `final` of these rows; whether they are those of the layer below."""
         started_s = recorder.now() if recorder is not None else 0.0
-        below, every = self.below, isinstance(rows, slice)
-        first, why, final, total = self._begin(table, rows)
-        is_shared = is_sum_shared = below is not None and every
-        name, failed = "", filter_failed
+        below, is_shared, name = self.below, False, ""
+        if below is not None:
+            # Of all rows they are those of the layer below, until something has to be written.
+            first, why, final = below.first[rows], below.why[rows], below.final[rows]
+            is_shared = isinstance(rows, slice)
+        else:
+            length = table.size if isinstance(rows, slice) else len(rows)
+            first, why = np.zeros(length, np.uint8), np.zeros(length, np.uint32)
+            final = np.zeros(length, np.bool_)
         try:
             for number, name, ask, _ in self.plugins.filters:
                 verdict = ask(cycle, pod, table, rows)
@@ -131,7 +162,32 @@ class _Layer(Struct, eq=False):
                     final[earlier] = verdict.unresolvable[earlier]
                 if recorder is not None:
                     started_s = _note(recorder, name, "Filter", started_s)
-            failed = score_failed
+        except PluginFailed:
+            raise
+        except Exception as cause:
+            raise filter_failed(name, describe(cause)) from cause
+        return first, why, final, is_shared
+
+    def _score_many(
+        self,
+        cycle: Cycle,
+        pod: PodInfo,
+        table: NodeTable,
+        rows: Rows | slice,
+        recorder: Recorder | None,
+    ) -> None:
+        below, every = self.below, isinstance(rows, slice)
+        if below is not None:
+            total = below.sum[rows]
+        else:
+            total = np.zeros(table.size if isinstance(rows, slice) else len(rows), np.int32)
+        if not len(total):
+            return
+        started_s = recorder.now() if recorder is not None else 0.0
+        # Of all rows it is the column of the layer below: not to be written.
+        is_shared = below is not None and every
+        name = ""
+        try:
             for name, weight, rate, _ in self.plugins.scores:
                 scores = rate(cycle, pod, table, rows)
                 if scores.dtype not in _WHOLE:
@@ -142,8 +198,8 @@ class _Layer(Struct, eq=False):
                     self.raw[name] = owned(scores)
                 if weight:
                     part = scores if weight == 1 else np.int64(weight) * scores
-                    if is_sum_shared or part.dtype != total.dtype:
-                        total, is_sum_shared = total + part, False
+                    if is_shared or part.dtype != total.dtype:
+                        total, is_shared = total + part, False
                     else:
                         total += part
                 elif scores.any():
@@ -153,25 +209,11 @@ class _Layer(Struct, eq=False):
         except PluginFailed:
             raise
         except Exception as cause:
-            raise failed(name, describe(cause)) from cause
+            raise score_failed(name, describe(cause)) from cause
         if every:
-            self.first, self.why, self.final, self.is_shared = first, why, final, is_shared
-            self.sum = total.copy() if is_sum_shared else total
-            self._look()
+            self.sum = total.copy() if is_shared else total
         else:
-            self._own()
-            self.first[rows], self.why[rows], self.final[rows] = first, why, final
             self.sum = written(self.sum, rows, total)
-            self._look()
-
-    def _begin(self, table: NodeTable, rows: Rows | slice) -> _Columns:
-        below = self.below
-        if below is not None:
-            # Of all rows they are those of the layer below, until something has to be written.
-            return below.first[rows], below.why[rows], below.final[rows], below.sum[rows]
-        length = table.size if isinstance(rows, slice) else len(rows)
-        first, why = np.zeros(length, np.uint8), np.zeros(length, np.uint32)
-        return first, why, np.zeros(length, np.bool_), np.zeros(length, np.int32)
 
     def ask_one(
         self, cycle: Cycle, pod: PodInfo, table: NodeTable, row: int, recorder: Recorder | None
@@ -201,6 +243,8 @@ class _Layer(Struct, eq=False):
             raise
         except Exception as cause:
             raise filter_failed(name, describe(cause)) from cause
+        if first:
+            return False  # How good it would be, nobody asks.
         try:
             for name, weight, rate, raw_at in self._scoring or self._start_scoring():
                 # As an array would take it, should a user's plugin give a fraction.
@@ -216,7 +260,7 @@ class _Layer(Struct, eq=False):
         except Exception as cause:
             raise score_failed(name, describe(cause)) from cause
         self.sum_at[row] = total
-        return first == 0
+        return True
 
     def _own(self) -> None:
         """Before writing: have columns of its own."""

@@ -38,7 +38,7 @@ from stowplan.objects.resources import (
 from stowplan.plugins._shared.device_classes import IMPLICIT_PREFIX, ResourceClasses, may_be_devices
 from stowplan.plugins._shared.device_totals import DeviceTotals
 from stowplan.plugins._shared.resource_columns import ResourceColumns, ResourceTable
-from stowplan.plugins._shared.rows import all_passed, row_count
+from stowplan.plugins._shared.rows import all_passed, all_zero, row_count
 from stowplan.plugins._shared.scoring_strategies import (
     LeastAllocated,
     MostAllocated,
@@ -245,7 +245,7 @@ class NodeResourcesFit:
         if ask.scored_devices:
             of = partial(self._columns_of, ask.scored_devices, nodes)
         parts = [(weight, amount, of(name).at(rows)) for name, amount, weight in ask.scored]
-        return weigh_many(self._strategy, parts, row_count(nodes, rows))
+        return weigh_many(self._strategy, parts) if parts else all_zero(nodes, rows)
 
     def _columns_of(self, devices: frozenset[str], nodes: NodeTable, name: str) -> ResourceColumns:
         if name in devices:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from stowplan.apiserver.http.subresources import evict
 from stowplan.apiserver.store import Store
 from stowplan.errors import ApiError, TooManyRequests
 from stowplan.objects.pod import ENDED_PHASES, Pod
@@ -19,6 +18,9 @@ def evict_all(
 
     An eviction that a budget forbids is tried again after `run`: others may have new places then.
     """
+    # The HTTP library takes longer to import than all the rest: only who drains nodes needs it.
+    from stowplan.apiserver.http.subresources import evict
+
     while True:
         blocked: dict[str, str] = {}
         evicted = False

@@ -65,6 +65,7 @@ class ResourceColumns:
         return left
 
     def at(self, rows: Rows | slice) -> ResourceColumns:
+        """Of these rows; a slice stands for all."""
         if isinstance(rows, slice):
             return self
         return ResourceColumns(

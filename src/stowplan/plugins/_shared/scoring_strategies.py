@@ -89,10 +89,8 @@ def score_at(shape: Sequence[tuple[int, int]], percent: int) -> int:
     return low
 
 
-def weigh_many(
-    strategy: Strategy, parts: Sequence[tuple[int, int, ResourceColumns]], count: int
-) -> Scores:
-    """The weighted mean over (weight, amount, columns) of what each node has."""
+def weigh_many(strategy: Strategy, parts: Sequence[tuple[int, int, ResourceColumns]]) -> Scores:
+    """The weighted mean over (weight, amount, columns), one at least, of what each node has."""
     total: Amounts | None = None
     fixed_weight = 0
     weights: Amounts | None = None
@@ -115,8 +113,7 @@ def weigh_many(
             total += rated
         else:
             total = total + rated
-    if total is None:
-        return np.zeros(count, np.int64)
+    assert total is not None
     if weights is not None:
         total = total / np.maximum(weights + fixed_weight, 1)
     elif fixed_weight & (fixed_weight - 1) != 0:
