@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 import time
 from collections import defaultdict
@@ -39,7 +40,8 @@ FOLDERS = (
     "fuzz",
     "cli",
 )
-MARKS = "not e2e and not slow"
+MARKS = "not e2e and not ui and not (slow and simulation)"
+"""What `make test` runs."""
 LEFT_OUT = {"test_memory.py"}
 """They take minutes, and run what others run."""
 ENOUGH_S = 150.0
@@ -154,7 +156,7 @@ def load_map(say: Any) -> CoverageMap:
             kept.parent.mkdir(parents=True, exist_ok=True)
             if run_in_fork(lambda path=path, kept=kept: _measure(path, kept), MODULE_S_MAX) != 0:
                 say(f"{path.relative_to(ROOT)} cannot be measured, and is left out")
-                kept.write_text(json.dumps({"hash": _hash(path), "tests": {}, "files": {}}))
+                kept.write_text(json.dumps({"hash": _asked(path), "tests": {}, "files": {}}))
         found.add(json.loads(kept.read_text()))
     return found
 
@@ -173,7 +175,7 @@ def _holds(kept: Path, module: Path) -> bool:
         return False
     measured = json.loads(kept.read_text())
     files = {path: found["hash"] for path, found in measured["files"].items()}
-    return measured["hash"] == _hash(module) and all(
+    return measured["hash"] == _asked(module) and all(
         (ROOT / path).exists() and _hash(ROOT / path) == value for path, value in files.items()
     )
 
@@ -181,6 +183,7 @@ def _holds(kept: Path, module: Path) -> bool:
 def _measure(module: Path, kept: Path) -> int:
     from coverage import Coverage
 
+    os.environ["HYPOTHESIS_PROFILE"] = "mutants"
     measured = Coverage(data_file=None, config_file=False, source=[str(PACKAGE)], messages=False)
     recorder = Recorder(measured)
     measured.start()
@@ -216,7 +219,7 @@ def _measure(module: Path, kept: Path) -> int:
     kept.write_text(
         json.dumps(
             {
-                "hash": _hash(module),
+                "hash": _asked(module),
                 "tests": tests,
                 "failed": sorted(recorder.failed),
                 "files": files,
@@ -224,6 +227,11 @@ def _measure(module: Path, kept: Path) -> int:
         )
     )
     return 0
+
+
+def _asked(module: Path) -> str:
+    """What was asked for: these tests, of this module."""
+    return f"{_hash(module)} {MARKS}"
 
 
 @cache
