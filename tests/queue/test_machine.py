@@ -49,6 +49,7 @@ from tests.queue.builders import (
     relabelled,
 )
 from tests.queue.model import Model, Waiting
+from tests.small_limits import small_limits
 
 
 def for_whom(pod: Pod, old: Any, new: Any) -> Hint:
@@ -387,3 +388,10 @@ class QueueMachine(RuleBasedStateMachine):
 
 
 TestQueue = pytest.mark.slow(QueueMachine.TestCase)
+
+
+@pytest.mark.slow
+class TestQueueThatKeepsLittle(QueueMachine.TestCase):
+    def runTest(self) -> None:  # noqa: N802 - the name that unittest calls
+        with small_limits():
+            super().runTest()
