@@ -1,8 +1,8 @@
 """Limits of what is kept, made as small as can be: no answer may depend on them.
 
-`tests/framework`, `tests/conformance` and `tests/queue` decide under `small_limits()` as well, where
-everything kept is thrown away all the time and the ways for many are taken for a few.  Because they
-do, `tests/mutants` does not change the limits themselves.
+`tests/framework`, `tests/conformance` and `tests/queue` decide under `small_limits()` as well:
+everything kept is thrown away all the time, and the ways for many are taken for a few.  Because
+they do, `tests/mutants` does not change the limits themselves.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Which tests run a line, and how long they take: measured once per test module, then kept.
 
 Each test module runs in a process of its own under `coverage`, and what it found is kept in a file
-of its own.  It is measured again when its text has changed, or that of a source file it ran
-through.  Tests that fail there are left out: they cannot tell a mutant from the program.
+of its own.  It is measured again when its text has changed.  When that of a source file it ran
+through has, what was measured moves with the lines: a new line is taken to be run by those who run
+the one before it.  Tests that fail there are left out: they cannot tell a mutant from the program.
 """
 
 from __future__ import annotations
@@ -11,8 +12,10 @@ import hashlib
 import json
 import os
 import re
+import shutil
 import time
 from collections import defaultdict
+from difflib import SequenceMatcher
 from functools import cache
 from pathlib import Path
 from random import Random
@@ -87,23 +90,29 @@ class CoverageMap:
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
         self._tests: dict[str, dict[int, set[str]]] = defaultdict(lambda: defaultdict(set))
+        self._imported: dict[str, set[int]] = defaultdict(set)
+        """Lines that run when the module is imported, inside functions too."""
 
     def add(self, measured: dict[str, Any]) -> None:
         tests = measured["tests"]
         names = list(tests)
         self.seconds.update(tests)
         for path, found in measured["files"].items():
+            moved = _moved_lines(path, found["hash"])
             for line, mask in found["lines"].items():
+                now = (int(line),) if moved is None else moved.get(int(line), ())
                 bits = int(mask, 16)
-                self._tests[path][int(line)].update(
-                    name for place, name in enumerate(names) if bits >> place & 1
-                )
+                if not bits:
+                    self._imported[path].update(now)
+                some = {name for place, name in enumerate(names) if bits >> place & 1}
+                for place in now:
+                    self._tests[path][place].update(some)
 
     def tests_for(self, mutant: Mutant) -> list[str]:
         """Those that are meant for the module first, then those of its room; fastest first."""
         path = str(mutant.path.relative_to(ROOT))
-        if mutant.in_function:
-            lines = range(mutant.line, mutant.last_line + 1)
+        lines = range(mutant.line, mutant.last_line + 1)
+        if mutant.in_function and not any(line in self._imported[path] for line in lines):
             found = set().union(*(self._tests[path].get(line, ()) for line in lines))
         else:
             found = self._tests_of_module(path) | self._tests_of_name(mutant)
@@ -174,10 +183,29 @@ def _holds(kept: Path, module: Path) -> bool:
     if not kept.exists():
         return False
     measured = json.loads(kept.read_text())
-    files = {path: found["hash"] for path, found in measured["files"].items()}
     return measured["hash"] == _asked(module) and all(
-        (ROOT / path).exists() and _hash(ROOT / path) == value for path, value in files.items()
+        (ROOT / path).exists()
+        and (_hash(ROOT / path) == found["hash"] or _source(found["hash"]).exists())
+        for path, found in measured["files"].items()
     )
+
+
+def _source(value: str) -> Path:
+    """The text of a source file as it was measured."""
+    return KEPT / "sources" / f"{value}.py"
+
+
+@cache
+def _moved_lines(path: str, value: str) -> dict[int, range] | None:
+    """Where each line is now, with the new ones after it; None: where it was."""
+    if _hash(ROOT / path) == value:
+        return None
+    before, now = (file.read_text().splitlines() for file in (_source(value), ROOT / path))
+    places: list[tuple[int, int]] = []
+    for block in SequenceMatcher(None, before, now, autojunk=False).get_matching_blocks():
+        places += [(block.a + n + 1, block.b + n + 1) for n in range(block.size)]
+    ends = [place for _, place in places[1:]] + [len(now) + 1]
+    return {line: range(place, end) for (line, place), end in zip(places, ends, strict=True)}
 
 
 def _measure(module: Path, kept: Path) -> int:
@@ -211,10 +239,13 @@ def _measure(module: Path, kept: Path) -> int:
         lines = {}
         for line, contexts in data.contexts_by_lineno(file).items():
             mask = sum(1 << places[name] for name in set(contexts) if name in places)
-            if mask:
+            if mask or contexts == [""]:
                 lines[line] = f"{mask:x}"
-        if lines:
+        if any(mask != "0" for mask in lines.values()):
             path = Path(file)
+            kept_source = _source(_hash(path))
+            kept_source.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, kept_source)
             files[str(path.relative_to(ROOT))] = {"hash": _hash(path), "lines": lines}
     kept.write_text(
         json.dumps(

@@ -3,8 +3,9 @@
 A mutant replaces one stretch of the source by another; the rest of the file stays as it is, so
 that a survivor can be read in its place.  What no test should notice is left alone: annotations,
 decorators, class headers, log lines, `__repr__`, `__slots__`, asserts and `strict=True` of `zip`
-(which is one), what is there for the type checker, and f-strings (before Python 3.12 their parts do
-not know where they are).  `sampling.py` draws from these.
+(which is one), what is there for the type checker (names of types too, which would only fail to be
+imported), and f-strings (before Python 3.12 their parts do not know where they are).
+`sampling.py` draws from these.
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ OPERATORS: dict[type[ast.operator], type[ast.operator]] = {
     ast.RShift: ast.LShift,
 }
 SWAPPED_CALLS = {"min": "max", "max": "min", "any": "all", "all": "any"}
-LOG_METHODS = {"debug", "info", "warning", "error", "exception", "critical", "log"}
+LOG_METHODS = {"debug", "info", "warning", "error", "exception", "critical", "log", "problem"}
+TYPES = {"Callable", "Literal", "dict", "frozenset", "list", "set", "tuple", "type"}
 UNTOUCHED_FUNCTIONS = {"__repr__"}
 UNTOUCHED_NAMES = {"__slots__", "__all__", "__match_args__"}
 SMALL_MAX = 100
@@ -183,13 +185,25 @@ def _is_untouched(node: ast.AST) -> bool:
             return name in UNTOUCHED_FUNCTIONS
         case ast.If(test=test):
             return ast.unparse(test).endswith("TYPE_CHECKING")
-        case ast.Assign(targets=[ast.Name(id=name)]):
-            return name in UNTOUCHED_NAMES
+        case ast.Assign(targets=[ast.Name(id=name)], value=value):
+            return name in UNTOUCHED_NAMES or _is_type(value)
         case ast.Call(func=ast.Attribute(value=owner, attr=attr)):
             return attr in LOG_METHODS and "log" in ast.unparse(owner).lower()
         case ast.Expr(value=value):
             return _is_untouched(value)
         case ast.Call(func=ast.Name(id="cast" | "TypeVar" | "NewType" | "ParamSpec")):
+            return True
+    return False
+
+
+def _is_type(node: ast.expr) -> bool:
+    """`A | None`, `dict[str, int]` and the like: a name for a type."""
+    match node:
+        case ast.BinOp(left=left, op=ast.BitOr(), right=right):
+            return _is_type(left) or _is_type(right)
+        case ast.Subscript(value=ast.Name(id=name)):
+            return name in TYPES
+        case ast.Constant(value=None):
             return True
     return False
 

@@ -69,6 +69,9 @@ def test_what_is_planted(tmp_path: Path, source: str, before: str, after: str) -
         'x = f"{a + 3}"',
         "def f():\n    return False",
         "x = zip(a, b, strict=True)",
+        "Answer = Callable[[int], int] | None",
+        "Move = tuple[int, str]",
+        'machine.log.problem("three")',
     ],
 )
 def test_what_is_left_alone(tmp_path: Path, source: str) -> None:
