@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import ast
 import copy
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,6 +44,8 @@ OPERATORS: dict[type[ast.operator], type[ast.operator]] = {
 SWAPPED_CALLS = {"min": "max", "max": "min", "any": "all", "all": "any"}
 LOG_METHODS = {"debug", "info", "warning", "error", "exception", "critical", "log", "problem"}
 TYPES = {"Callable", "Literal", "dict", "frozenset", "list", "set", "tuple", "type"}
+COUNTERS = re.compile(r"(?:.*_)?(?:version|turn|serial|generation)s?")
+"""Numbers that are only compared with each other: any other number will do, but it must change."""
 UNTOUCHED_FUNCTIONS = {"__repr__"}
 UNTOUCHED_NAMES = {"__slots__", "__all__", "__match_args__"}
 SMALL_MAX = 100
@@ -147,6 +150,10 @@ class _Finder(ast.NodeVisitor):
             if not (isinstance(part, ast.keyword) and _is_assertion(node, part)):
                 self.visit(part)
 
+    def visit_AugAssign(self, node: ast.AugAssign) -> None:
+        if not _is_counter(node):
+            self.generic_visit(node)
+
     def visit_Slice(self, node: ast.Slice) -> None:
         for bound in (node.lower, node.upper):
             if bound is not None:
@@ -187,12 +194,21 @@ def _is_untouched(node: ast.AST) -> bool:
             return ast.unparse(test).endswith("TYPE_CHECKING")
         case ast.Assign(targets=[ast.Name(id=name)], value=value):
             return name in UNTOUCHED_NAMES or _is_type(value)
+        case ast.Assign(targets=[ast.Attribute(attr=name)], value=ast.Constant()):
+            return bool(COUNTERS.fullmatch(name))
         case ast.Call(func=ast.Attribute(value=owner, attr=attr)):
             return attr in LOG_METHODS and "log" in ast.unparse(owner).lower()
         case ast.Expr(value=value):
             return _is_untouched(value)
         case ast.Call(func=ast.Name(id="cast" | "TypeVar" | "NewType" | "ParamSpec")):
             return True
+    return False
+
+
+def _is_counter(node: ast.AugAssign) -> bool:
+    match node:
+        case ast.AugAssign(target=ast.Attribute(attr=name), value=ast.Constant()):
+            return bool(COUNTERS.fullmatch(name))
     return False
 
 
@@ -217,6 +233,8 @@ def _changed_statements(node: ast.stmt, in_init: bool) -> Iterator[str]:
         case ast.AugAssign(target=target, op=op):
             if isinstance(target, ast.Attribute | ast.Subscript):
                 yield "pass"
+            if _is_counter(node):
+                return
             if other := OPERATORS.get(type(op)):
                 changed = copy.copy(node)
                 changed.op = other()

@@ -103,7 +103,15 @@ def _lines_of(
 
 
 def _is_small_limit(mutant: Mutant) -> bool:
-    """Tests set these limits themselves, to show that no answer depends on them."""
-    name, _, value = _lines(mutant.path)[mutant.line - 1].partition(" = ")
+    """Tests set these limits themselves, to show that no answer depends on them.
+
+    So neither what the limit is matters, nor whether something is thrown away a little earlier;
+    that it never is, does.
+    """
     module = module_name(mutant.path).removesuffix(".py").removesuffix("/__init__")
-    return bool(value) and name in SMALL.get(module.replace("/", "."), ())
+    limits = SMALL.get(module.replace("/", "."), {})
+    name, _, value = _lines(mutant.path)[mutant.line - 1].partition(" = ")
+    if value and name in limits:
+        return True
+    words = mutant.before.split()
+    return mutant.after != "False" and len(words) == 3 and words[2] in limits

@@ -78,6 +78,12 @@ def test_what_is_left_alone(tmp_path: Path, source: str) -> None:
     assert changes(tmp_path, source) <= {("False", "(True)")}
 
 
+def test_of_a_counter_only_that_it_counts_is_put_to_the_test(tmp_path: Path) -> None:
+    source = "def f(self):\n    self._version += 1"
+    assert changes(tmp_path, source) == {("self._version += 1", "pass")}
+    assert changes(tmp_path, "def f(self):\n    self._version = 0") == set()
+
+
 @pytest.mark.slow
 def test_a_seed_draws_the_same_mutants_from_every_room() -> None:
     first, again, other = (sample(seed, 60, ROOMS) for seed in (1, 1, 2))
