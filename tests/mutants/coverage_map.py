@@ -96,17 +96,21 @@ class CoverageMap:
     def add(self, measured: dict[str, Any]) -> None:
         tests = measured["tests"]
         names = list(tests)
+        named: dict[str, set[str]] = {}
         self.seconds.update(tests)
         for path, found in measured["files"].items():
             moved = _moved_lines(path, found["hash"])
             for line, mask in found["lines"].items():
                 now = (int(line),) if moved is None else moved.get(int(line), ())
-                bits = int(mask, 16)
-                if not bits:
+                if mask not in named:
+                    bits = reversed(f"{int(mask, 16):b}")
+                    named[mask] = {
+                        name for bit, name in zip(bits, names, strict=False) if bit == "1"
+                    }
+                if not named[mask]:
                     self._imported[path].update(now)
-                some = {name for place, name in enumerate(names) if bits >> place & 1}
                 for place in now:
-                    self._tests[path][place].update(some)
+                    self._tests[path][place].update(named[mask])
 
     def tests_for(self, mutant: Mutant) -> list[str]:
         """Those that are meant for the module first, then those of its room; fastest first."""
