@@ -230,6 +230,8 @@ def _measure(module: Path, kept: Path) -> int:
             "no:randomly",
             "-p",
             "no:cacheprovider",
+            "-o",
+            "timeout=0",
             "-m",
             MARKS,
         ],
