@@ -124,8 +124,13 @@ class _Finder(ast.NodeVisitor):
         self._scope.pop()
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
-        if node.value is not None:
-            self.visit(node.value)
+        match node:
+            case ast.AnnAssign(target=ast.Name(id=name), value=ast.Constant()) if (
+                COUNTERS.fullmatch(name)
+            ):
+                return
+            case ast.AnnAssign(value=ast.expr() as value):
+                self.visit(value)
 
     def visit_If(self, node: ast.If) -> None:
         self._force(node.test, "True", "False")
