@@ -22,7 +22,7 @@ demo: setup ## schedule a few thousand pods on an embedded cluster and show what
 	@$(BIN)/stowplan demo $(ARGS)
 
 test: setup ## run all tests but end-to-end and the large simulations
-	$(BIN)/pytest -q -n $(WORKERS) -m "not e2e and not ui and not (slow and simulation)" $(ARGS)
+	$(BIN)/pytest -q -n $(WORKERS) --dist worksteal -m "not e2e and not ui and not (slow and simulation)" $(ARGS)
 
 check: setup ## format, lint, types, and the order of the rooms
 	$(BIN)/ruff format --check .

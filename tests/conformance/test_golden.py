@@ -15,6 +15,7 @@ from tests.conformance.run_golden import (
     problems,
     scenarios,
 )
+from tests.small_limits import small_limits
 
 FOLDERS = (GOLDEN, GOLDEN / "dra")
 
@@ -33,6 +34,12 @@ def recorded() -> dict[str, Scenario]:
 @pytest.mark.parametrize("name", recorded())
 def test_decisions_equal_kube_schedulers(name: str, way: Way) -> None:
     assert not problems(recorded()[name], way)
+
+
+@pytest.mark.parametrize("name", [*recorded()][::3])
+def test_decisions_do_not_depend_on_how_much_is_kept(name: str) -> None:
+    with small_limits():
+        assert not problems(recorded()[name], "brief")
 
 
 def test_nothing_is_missing() -> None:

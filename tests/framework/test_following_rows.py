@@ -30,6 +30,7 @@ from stowplan.state.pod_info import PodInfo
 from stowplan.state.row_follower import FEW, LOG_MAX, RowFollower
 from tests.builders import World, node, pod
 from tests.plugins.volume_objects import DRIVER, claim, csi_node, volume
+from tests.small_limits import small_limits
 
 NODES = (70, 4)
 """With more than 64 values a label goes by host; in a small cluster, nodes fill up."""
@@ -238,6 +239,36 @@ def _comparable(status: Any) -> Any:
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("seed", range(10))
 def test_a_framework_that_lived_through_it_agrees_with_a_new_one(seed: int) -> None:
+    _live_through(seed)
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("seed", range(10, 13))
+def test_they_agree_when_hardly_anything_is_kept(seed: int) -> None:
+    with small_limits():
+        _live_through(seed)
+
+
+def test_what_many_terms_come_to_follows_a_pod_that_is_relabelled() -> None:
+    """Nothing else looks at its labels."""
+    with small_limits():
+        history = History(0)
+        where = next(iter(history.nodes))
+        running = pod(labels={"app": "db"}, node=where)
+        relabelled = msgspec.structs.replace(running.metadata, labels={"app": "web"})
+        history.world.cache.add_pod(running)
+        history.world.table.refresh(history.world.cache)
+        asked = asked_about("apart")
+        before = said(history.framework, asked)[where]
+
+        history.world.cache.update_pod(msgspec.structs.replace(running, metadata=relabelled))
+        history.world.table.refresh(history.world.cache)
+
+        assert before is None
+        assert said(history.framework, asked)[where][0] == "InterPodAffinity"
+
+
+def _live_through(seed: int) -> None:
     history = History(seed)
     asked = {sort: asked_about(sort) for sort in SORTS}
     for thing in asked.values():

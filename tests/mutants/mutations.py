@@ -3,14 +3,16 @@
 A mutant replaces one stretch of the source by another; the rest of the file stays as it is, so
 that a survivor can be read in its place.  What no test should notice is left alone: annotations,
 decorators, class headers, log lines, `__repr__`, `__slots__`, asserts and `strict=True` of `zip`
-(which is one), what is there for the type checker, and f-strings (before Python 3.12 their parts do
-not know where they are).  `sampling.py` draws from these.
+(which is one), what is there for the type checker (names of types too, which would only fail to be
+imported), and f-strings (before Python 3.12 their parts do not know where they are).
+`sampling.py` draws from these.
 """
 
 from __future__ import annotations
 
 import ast
 import copy
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,7 +42,10 @@ OPERATORS: dict[type[ast.operator], type[ast.operator]] = {
     ast.RShift: ast.LShift,
 }
 SWAPPED_CALLS = {"min": "max", "max": "min", "any": "all", "all": "any"}
-LOG_METHODS = {"debug", "info", "warning", "error", "exception", "critical", "log"}
+LOG_METHODS = {"debug", "info", "warning", "error", "exception", "critical", "log", "problem"}
+TYPES = {"Callable", "Literal", "dict", "frozenset", "list", "set", "tuple", "type"}
+COUNTERS = re.compile(r"(?:.*_)?(?:version|turn|serial|generation)s?")
+"""Numbers that are only compared with each other: any other number will do, but it must change."""
 UNTOUCHED_FUNCTIONS = {"__repr__"}
 UNTOUCHED_NAMES = {"__slots__", "__all__", "__match_args__"}
 SMALL_MAX = 100
@@ -119,8 +124,13 @@ class _Finder(ast.NodeVisitor):
         self._scope.pop()
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
-        if node.value is not None:
-            self.visit(node.value)
+        match node:
+            case ast.AnnAssign(target=ast.Name(id=name), value=ast.Constant()) if (
+                COUNTERS.fullmatch(name)
+            ):
+                return
+            case ast.AnnAssign(value=ast.expr() as value):
+                self.visit(value)
 
     def visit_If(self, node: ast.If) -> None:
         self._force(node.test, "True", "False")
@@ -144,6 +154,10 @@ class _Finder(ast.NodeVisitor):
         for part in (*node.args, *node.keywords):
             if not (isinstance(part, ast.keyword) and _is_assertion(node, part)):
                 self.visit(part)
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> None:
+        if not _is_counter(node):
+            self.generic_visit(node)
 
     def visit_Slice(self, node: ast.Slice) -> None:
         for bound in (node.lower, node.upper):
@@ -183,13 +197,34 @@ def _is_untouched(node: ast.AST) -> bool:
             return name in UNTOUCHED_FUNCTIONS
         case ast.If(test=test):
             return ast.unparse(test).endswith("TYPE_CHECKING")
-        case ast.Assign(targets=[ast.Name(id=name)]):
-            return name in UNTOUCHED_NAMES
+        case ast.Assign(targets=[ast.Name(id=name)], value=value):
+            return name in UNTOUCHED_NAMES or _is_type(value)
+        case ast.Assign(targets=[ast.Attribute(attr=name)], value=ast.Constant()):
+            return bool(COUNTERS.fullmatch(name))
         case ast.Call(func=ast.Attribute(value=owner, attr=attr)):
             return attr in LOG_METHODS and "log" in ast.unparse(owner).lower()
         case ast.Expr(value=value):
             return _is_untouched(value)
         case ast.Call(func=ast.Name(id="cast" | "TypeVar" | "NewType" | "ParamSpec")):
+            return True
+    return False
+
+
+def _is_counter(node: ast.AugAssign) -> bool:
+    match node:
+        case ast.AugAssign(target=ast.Attribute(attr=name), value=ast.Constant()):
+            return bool(COUNTERS.fullmatch(name))
+    return False
+
+
+def _is_type(node: ast.expr) -> bool:
+    """`A | None`, `dict[str, int]` and the like: a name for a type."""
+    match node:
+        case ast.BinOp(left=left, op=ast.BitOr(), right=right):
+            return _is_type(left) or _is_type(right)
+        case ast.Subscript(value=ast.Name(id=name)):
+            return name in TYPES
+        case ast.Constant(value=None):
             return True
     return False
 
@@ -203,6 +238,8 @@ def _changed_statements(node: ast.stmt, in_init: bool) -> Iterator[str]:
         case ast.AugAssign(target=target, op=op):
             if isinstance(target, ast.Attribute | ast.Subscript):
                 yield "pass"
+            if _is_counter(node):
+                return
             if other := OPERATORS.get(type(op)):
                 changed = copy.copy(node)
                 changed.op = other()

@@ -41,11 +41,13 @@ PYTEST = (
     "no:cacheprovider",
     "-p",
     "no:xdist",
+    "-o",
+    "timeout=0",
 )
 FIRST_PER_MODULE, FIRST_MAX, FIRST_S = 4, 40, 2.0
 REST_MAX, REST_SHARE = 600, 0.7
-WALL_FACTOR = 6
-"""Limits are of processor time: a machine that is busy does not make a mutant hang."""
+WALL_FACTOR = 30
+"""Limits are of processor time: on a machine that is busy neither a mutant hangs nor a test."""
 
 _turns = count()
 

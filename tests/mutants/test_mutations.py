@@ -69,10 +69,19 @@ def test_what_is_planted(tmp_path: Path, source: str, before: str, after: str) -
         'x = f"{a + 3}"',
         "def f():\n    return False",
         "x = zip(a, b, strict=True)",
+        "Answer = Callable[[int], int] | None",
+        "Move = tuple[int, str]",
+        'machine.log.problem("three")',
     ],
 )
 def test_what_is_left_alone(tmp_path: Path, source: str) -> None:
     assert changes(tmp_path, source) <= {("False", "(True)")}
+
+
+def test_of_a_counter_only_that_it_counts_is_put_to_the_test(tmp_path: Path) -> None:
+    source = "def f(self):\n    self._version += 1"
+    assert changes(tmp_path, source) == {("self._version += 1", "pass")}
+    assert changes(tmp_path, "def f(self):\n    self._version = 0") == set()
 
 
 @pytest.mark.slow

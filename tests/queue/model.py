@@ -6,6 +6,7 @@ What `SchedulingQueue` must do, from core.md §2, with no thought for speed.  Th
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import floor
@@ -30,6 +31,8 @@ class Waiting:
     unschedulable: frozenset[str] = frozenset()
     pending: frozenset[str] = frozenset()
     gate: str = ""
+    ready_s: float | None = None
+    was_flushed: bool = False
     flush_s: float = 0.0
 
     @property
@@ -42,6 +45,22 @@ class Waiting:
 
     def sort_key(self) -> tuple[int, float]:
         return -self.info.priority, self.timestamp_s
+
+    def history(self) -> dict[str, Any]:
+        """As `QueuedPod` has it."""
+        return {
+            "info": self.info,
+            "timestamp_s": self.timestamp_s,
+            "attempts": self.attempts,
+            "initial_attempt_s": self.ready_s,
+            "unschedulable_count": self.rejections,
+            "consecutive_errors_count": self.errors,
+            "unschedulable_plugins": self.unschedulable,
+            "pending_plugins": self.pending,
+            "gating_plugin": self.gate,
+            "was_flushed": self.was_flushed,
+            "flush_s": self.flush_s,
+        }
 
     def expiration_s(self) -> float:
         count = self.errors or self.rejections
@@ -73,6 +92,8 @@ class Model:
     nominated: dict[str, str] = field(default_factory=dict)
     debts: dict[str, float] = field(default_factory=dict)
     """Namespace -> until when it lets others go first."""
+    incoming: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """(Queue, what happened) -> how many pods came."""
     start_s: float = 0.0
     check_count: int = 0
 
@@ -148,6 +169,7 @@ class Model:
                 waiting = self.first_active()
             elif rejected:
                 waiting = min(rejected, key=lambda w: (w.expiration_s(), w.sort_key()))
+                self.incoming["active", "PopFromBackoffQ"] += 1
             else:
                 return None
             if self.take_off(waiting):
@@ -197,6 +219,7 @@ class Model:
         else:
             waiting.errors += 1
         waiting.timestamp_s, waiting.flush_s = self.now(), 0.0
+        waiting.was_flushed = False
         worth = AFTER_BACKOFF
         if waiting.rejectors and waiting.info.uid in self.flying:
             missed = self.log[self.flying[waiting.info.uid] :]
@@ -283,7 +306,7 @@ class Model:
             self.unschedulable.remove(waiting)
             waiting.flush_s = self.now()
         for waiting in due:
-            self.requeue(waiting, AFTER_BACKOFF, event.label)
+            waiting.was_flushed = self.requeue(waiting, AFTER_BACKOFF, event.label)
         if due and self.flying:
             self.log.append((event, None, None))
 
@@ -291,44 +314,51 @@ class Model:
 
     def requeue(self, waiting: Waiting, worth: int, label: str) -> bool:
         if worth == SKIP:
-            self.enter_unschedulable(waiting, None)
+            self.enter_unschedulable(waiting, None, label)
             return False
         backs_off = waiting.expiration_s() >= floor(self.now())
         if worth == AFTER_BACKOFF and backs_off:
-            if self.is_gated(waiting):
+            if self.is_gated(waiting, label):
                 return False
             self.remove(waiting)
             self.backoff.append(waiting)
+            self.incoming["backoff", label] += 1
             return True
         return self.enter_active(waiting, label)
 
     def enter_active(self, waiting: Waiting, label: str) -> bool:
-        if waiting not in self.backoff and self.is_gated(waiting):
+        if waiting not in self.backoff and self.is_gated(waiting, label):
             return False
+        if waiting.ready_s is None:
+            waiting.ready_s = self.now()
         self.remove(waiting)
         self.active.append(waiting)
+        self.incoming["active", label] += 1
         if label in ("UnschedulablePodAdd", "UnschedulablePodUpdate"):
             self.nominate(waiting.info, None)
         return True
 
-    def is_gated(self, waiting: Waiting) -> bool:
+    def is_gated(self, waiting: Waiting, label: str) -> bool:
         before = (waiting.rejectors, waiting.gate)
         ordered = sorted(self.gates, key=lambda gate: gate.name != waiting.gate)
         for gate in ordered:
             if waiting.info.uid in gate.closed_to:
                 waiting.unschedulable |= {gate.name}
                 waiting.gate = gate.name
-                self.enter_unschedulable(waiting, before)
+                waiting.was_flushed = False
+                self.enter_unschedulable(waiting, before, label)
                 return True
         waiting.gate = ""
         return False
 
-    def enter_unschedulable(self, waiting: Waiting, before: Any) -> None:
+    def enter_unschedulable(self, waiting: Waiting, before: Any, label: str) -> None:
         """A pod that is there stays where it stands, unless who holds it back has changed."""
         if waiting in self.unschedulable:
             if before is None or before == (waiting.rejectors, waiting.gate):
                 return
             self.unschedulable.remove(waiting)
+        else:
+            self.incoming["unschedulable", label] += 1
         self.unschedulable.append(waiting)
 
 

@@ -18,6 +18,7 @@ from stowplan.framework.status import Status, unresolvable
 from stowplan.queue import GroupedQueue, ProfileQueueing, QueuedGroup, QueuedPod, build_hint_map
 from stowplan.state.pod_info import PodInfo
 from tests.builders import pod
+from tests.queue.builders import relabelled
 
 PROFILE = "default-scheduler"
 NODE_ADDED = ClusterEvent(Resource.NODE, Action.ADD)
@@ -63,12 +64,19 @@ class Fit:
         return (on(Resource.NODE, Action.ADD),)
 
 
+class Labels:
+    name = "Labels"
+
+    def events_to_register(self) -> Any:
+        return (on(Resource.POD, Action.UPDATE_POD_LABEL),)
+
+
 class GroupedQueueMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.now_s = 1000.0
         self.own, self.whole = Own(), Whole()
-        plugins = (self.own, self.whole, Fit())
+        plugins = (self.own, self.whole, Fit(), Labels())
         profile = ProfileQueueing((self.own, self.whole), build_hint_map(plugins))
         self.queue = GroupedQueue(
             lambda info, timestamp_s: (-info.priority, timestamp_s),
@@ -80,6 +88,18 @@ class GroupedQueueMachine(RuleBasedStateMachine):
         self.pods: dict[str, PodInfo] = {}
         self.taken: list[tuple[QueuedPod, list[QueuedPod]]] = []
         self.serial = 0
+
+    def some_pod(self, data: st.DataObject) -> PodInfo:
+        return self.pods[data.draw(st.sampled_from(sorted(self.pods)))]
+
+    def is_held(self, info: PodInfo) -> bool:
+        """By a gate that is closed, or was: it is not asked all the time."""
+        entry = self.queue.entry_of(info.group_key) if info.kind.is_member else None
+        queued = self.queue.get(info.key)
+        was_held = (queued is not None and queued.is_gated) or (
+            entry is not None and entry.is_gated
+        )
+        return was_held or info.key in self.own.held or info.group_key in self.whole.held
 
     @rule(group=GROUPS, count=st.integers(1, 3), held=st.booleans(), priority=st.integers(0, 2))
     def come(self, group: str, count: int, held: bool, priority: int) -> None:
@@ -98,6 +118,56 @@ class GroupedQueueMachine(RuleBasedStateMachine):
     def go(self, data: st.DataObject) -> None:
         key = data.draw(st.sampled_from(sorted(self.pods)))
         self.queue.delete(self.pods.pop(key))
+
+    @precondition(lambda self: self.pods)
+    @rule(data=st.data())
+    def come_again(self, data: st.DataObject) -> None:
+        """As after a watch that was begun anew."""
+        info = self.some_pod(data)
+        if self.queue.get(info.key) is not None:
+            self.queue.add(info)
+
+    @precondition(lambda self: self.pods)
+    @rule(data=st.data())
+    def relabel(self, data: st.DataObject) -> None:
+        old = self.some_pod(data)
+        queued = self.queue.get(old.key)
+        self.serial += 1
+        self.pods[old.key] = new = relabelled(old, serial=str(self.serial))
+        self.queue.update(old, new)
+        if queued is not None and "Labels" in queued.rejectors and not self.is_held(new):
+            assert self.queue.place_of(new.uid) in ("active", "backoff", "in flight")
+
+    @precondition(lambda self: self.pods)
+    @rule(data=st.data())
+    def activate(self, data: st.DataObject) -> None:
+        info = self.some_pod(data)
+        self.queue.activate([info])
+        if not self.is_held(info):
+            assert self.queue.place_of(info.uid) in ("active", "in flight")
+
+    @precondition(lambda self: self.pods)
+    @rule(data=st.data())
+    def pop_one(self, data: st.DataObject) -> None:
+        info = self.some_pod(data)
+        before = self.queue.place_of(info.uid)
+        queued = self.queue.pop_specific(info)
+        if info.kind.is_member:
+            assert queued is None
+            assert self.queue.place_of(info.uid) == before
+        elif before != "in flight" and not self.is_held(info):
+            assert queued is not None
+            assert queued.info is info
+        if queued is not None:
+            self.taken.append((queued, [queued]))
+
+    @rule(group=GROUPS.filter(bool))
+    def group_goes(self, group: str) -> None:
+        entry = self.queue.entry_of(f"default/{group}")
+        self.queue.group_deleted(f"default/{group}")
+        if entry is not None and not entry.is_gated:
+            for member in entry.members.values():
+                assert self.queue.place_of(member.info.uid) in ("active", "backoff")
 
     @precondition(lambda self: self.own.held & self.pods.keys())
     @rule(data=st.data())
@@ -126,8 +196,12 @@ class GroupedQueueMachine(RuleBasedStateMachine):
 
     @rule()
     def pop(self) -> None:
+        ready = {uid for uid, place in self.queue.places() if place == "active"}
+        highest = max((i.priority for i in self.pods.values() if i.uid in ready), default=None)
         queued = self.queue.pop()
         if queued is not None:
+            if highest is not None:
+                assert queued.info.priority == highest
             members = [*queued.members.values()] if isinstance(queued, QueuedGroup) else [queued]
             self.taken.append((queued, members))
 
@@ -137,7 +211,8 @@ class GroupedQueueMachine(RuleBasedStateMachine):
         entry, members = self.taken.pop(data.draw(st.integers(0, len(self.taken) - 1)))
         failed = []
         for queued in members:
-            queued.set_rejectors(frozenset() if error else frozenset({"Fit"}))
+            names = [] if error else data.draw(st.sampled_from([["Fit"], ["Labels"]]))
+            queued.set_rejectors(frozenset(names))
             if self.pods.get(queued.info.key) is not None and data.draw(st.booleans()):
                 queued.info = self.pods[queued.info.key]
                 failed.append(queued)
@@ -153,6 +228,9 @@ class GroupedQueueMachine(RuleBasedStateMachine):
     @rule()
     def node_comes(self) -> None:
         self.queue.move_all(NODE_ADDED, None, None)
+        for queued in self.queue.waiting():
+            if "Fit" in queued.rejectors and not self.is_held(queued.info):
+                assert self.queue.place_of(queued.info.uid) in ("active", "backoff")
 
     @rule(seconds=st.sampled_from([0.5, 3.0, 400.0]))
     def time_passes(self, seconds: float) -> None:
@@ -187,6 +265,23 @@ class GroupedQueueMachine(RuleBasedStateMachine):
         counted = Counter(place for _, place in self.queue.places())
         counts = self.queue.pending_counts()
         assert {name: counted[name] for name in counts} == counts  # type: ignore[index]
+
+    @invariant()
+    def pending_pods_are_those_that_wait(self) -> None:
+        infos, summary = self.queue.pending_pods()
+        counts = self.queue.pending_counts()
+        waiting = [uid for uid, place in self.queue.places() if place != "in flight"]
+        assert sorted(info.uid for info in infos) == sorted(waiting)
+        aside = counts["unschedulable"] + counts["gated"]
+        said = f"activeQ:{counts['active']}; backoffQ:{counts['backoff']}"
+        assert summary == f"{said}; unschedulablePods:{aside}"
+
+    @invariant()
+    def an_entry_stands_where_its_first_member_would(self) -> None:
+        for group in ("default/g", "default/h"):
+            entry = self.queue.entry_of(group)
+            if entry is not None:
+                assert entry.info.priority == max(q.info.priority for q in entry.members.values())
 
     @invariant()
     def the_gauge_counts_those_that_wait(self) -> None:

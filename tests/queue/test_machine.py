@@ -49,6 +49,7 @@ from tests.queue.builders import (
     relabelled,
 )
 from tests.queue.model import Model, Waiting
+from tests.small_limits import small_limits
 
 
 def for_whom(pod: Pod, old: Any, new: Any) -> Hint:
@@ -91,6 +92,13 @@ def plugins() -> list[Any]:
     ]
 
 
+def agree(queued: QueuedPod, waiting: Waiting) -> None:
+    history = waiting.history()
+    assert {name: getattr(queued, name) for name in history} == history
+    said = queued.gating_status.message if queued.gating_status else ""
+    assert said == (f"{waiting.gate} is closed" if waiting.gate else "")
+
+
 class QueueMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
@@ -120,12 +128,8 @@ class QueueMachine(RuleBasedStateMachine):
         assert (queued is None) == (waiting is None)
         if queued is None or waiting is None:
             return
-        assert queued.info is waiting.info
-        assert queued.attempts == waiting.attempts
-        assert queued.timestamp_s == waiting.timestamp_s
-        assert queued.unschedulable_plugins == waiting.unschedulable
-        assert queued.pending_plugins == waiting.pending
         assert queued.gating_plugin == ""
+        agree(queued, waiting)
         self.flying.append((queued, waiting))
 
     @rule(
@@ -336,6 +340,17 @@ class QueueMachine(RuleBasedStateMachine):
         assert len({w.info.key for w in waiting}) == len(waiting), "a pod waits twice"
 
     @invariant()
+    def every_pod_has_the_history_it_should_have(self) -> None:
+        for queued in self.queue.waiting():
+            waiting = self.model.find(queued.info.key)
+            assert waiting is not None
+            agree(queued, waiting)
+
+    @invariant()
+    def who_came_where_and_why_is_counted(self) -> None:
+        assert +Counter(self.queue.metrics.incoming_pods) == +self.model.incoming
+
+    @invariant()
     def nothing_is_lost(self) -> None:
         """A pod of the cluster waits, is in flight, or is past `done`."""
         known = {uid for uid, _ in self.queue.places()}
@@ -373,3 +388,10 @@ class QueueMachine(RuleBasedStateMachine):
 
 
 TestQueue = pytest.mark.slow(QueueMachine.TestCase)
+
+
+@pytest.mark.slow
+class TestQueueThatKeepsLittle(QueueMachine.TestCase):
+    def runTest(self) -> None:  # noqa: N802 - the name that unittest calls
+        with small_limits():
+            super().runTest()

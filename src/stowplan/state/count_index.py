@@ -58,6 +58,8 @@ class CountIndex:
         """Per kind of pod the columns in which its pods count, as of a version."""
         self._version = 0
         """Grows when columns were made or dropped."""
+        self.is_summed = False
+        """Somebody adds up all pods (`count_sums`): every change of a pod's kind matters."""
 
     def column(self, sort: PodSort) -> CountColumn:
         """Pods of this sort per node."""
@@ -93,7 +95,7 @@ class CountIndex:
     def recount(self, old: PodKind, new: PodKind, row: int) -> bool:
         """A pod on the row is of another kind now.  Whether some sort makes a difference."""
         if not self._columns or self._columns_counting(old) == self._columns_counting(new):
-            return False
+            return self.is_summed
         self.count(old, row, -1)
         self.count(new, row, 1)
         return True
@@ -112,6 +114,7 @@ class CountIndex:
         self._columns.clear()
         self._columns_at.clear()
         self._version += 1
+        self.is_summed = False
 
     def forget_label(self, label: LabelColumn) -> None:
         """The column does not follow its label any more."""

@@ -46,8 +46,9 @@ class SumQuery:
 
     def ask(self, table: NodeTable) -> DomainCounts:
         pods = table.pods
-        version = (table.version, pods.redefined, table.label(self.topology_key))
+        version = (table.version, table.label(self.topology_key))
         if self._counts is None or self._seen != version:
+            table.counts.is_summed = True
             self._catch_up(pods)
             column = CountColumn(NO_PODS, table.size, table.capacity, np.int64)
             if self._weights.any():

@@ -31,7 +31,6 @@ from stowplan.state.label_columns import LabelColumns
 from stowplan.state.node_info import NodeInfo
 from stowplan.state.node_tree import NodeTree
 from stowplan.state.pod_info import NO_LABELS, PodInfo
-from stowplan.state.pod_sorts import TERM_SORTS
 from stowplan.state.pod_table import PodTable
 from stowplan.state.port_columns import PortColumns
 from stowplan.state.row_follower import LOG_MAX
@@ -382,10 +381,7 @@ class NodeTable:
         self.images.clear()
         self._labels.clear()
         self.counts.clear()
-        before, self.pods = self.pods, PodTable()
-        self.pods.terms_version = before.terms_version + 1
-        for sort in TERM_SORTS:
-            getattr(self.pods, sort).version = getattr(before, sort).version + 1
+        self.pods = self.pods.emptied()
         for row in range(size):
             self._touch(row, True)
 

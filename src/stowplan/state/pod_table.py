@@ -91,8 +91,6 @@ class PodTable:
         """By kind slot; None where a slot is free."""
         self._kind_serials: Serials = np.zeros(64, np.int64)
         self._kinds_taken = 0
-        self.redefined = 0
-        """How often a pod became one of another kind."""
         self._slot_of_kind: dict[PodKind, int] = {}
         self._kinds_at: dict[Place, dict[PodKind, None]] = {}
         self._wide_kinds: dict[PodKind, None] = {}
@@ -116,7 +114,6 @@ class PodTable:
         fork = PodTable()
         fork.kinds, fork._kind_refs = self.kinds.copy(), self._kind_refs.copy()
         fork._kind_serials, fork._kinds_taken = self._kind_serials.copy(), self._kinds_taken
-        fork.redefined = self.redefined
         fork._slot_of_kind = self._slot_of_kind.copy()
         fork._kinds_at = {place: kinds.copy() for place, kinds in self._kinds_at.items()}
         fork._wide_kinds = self._wide_kinds.copy()
@@ -129,6 +126,15 @@ class PodTable:
         for sort in TERM_SORTS:
             setattr(fork, sort, getattr(self, sort).fork())
         return fork
+
+    def emptied(self) -> PodTable:
+        """One without pods, for those who know this one: what they saw of it is out of date."""
+        empty = PodTable()
+        empty._kinds_taken = self._kinds_taken
+        empty.terms_version = self.terms_version + 1
+        for sort in TERM_SORTS:
+            getattr(empty, sort).version = getattr(self, sort).version + 1
+        return empty
 
     def __len__(self) -> int:
         return len(self._slot_of)
@@ -195,7 +201,6 @@ class PodTable:
         """The pod is of another kind now; where it is and what it claims is as before."""
         self._kind_slot_at[self._slot_of[new.uid]] = self._take_kind(new.kind)
         self._drop_kind(old.kind)
-        self.redefined += 1
         if old.kind.has_pod_affinity or new.kind.has_pod_affinity:
             self.terms_version += 1
 
