@@ -107,6 +107,31 @@ def test_tainted_devices_are_not_free_to_those_who_do_not_tolerate_it() -> None:
     assert told["where"]["c"] == {"matching": 1, "free": 0}
 
 
+def test_parts_of_what_others_hold_are_not_free() -> None:
+    def part(name: str, amount: str) -> Data:
+        taken = {"counterSet": "card", "counters": {"memory": {"value": amount}}}
+        return {"name": name, "consumesCounters": [taken]}
+
+    cards = [{"name": "card", "counters": {"memory": {"value": "40Gi"}}}]
+    parts = offered("c", part("large", "40Gi"), part("half", "20Gi"), part("rest", "20Gi"))
+    counters = offered("c")
+    counters["metadata"]["name"] = "c-counters"
+    del counters["spec"]["devices"]
+    counters["spec"]["sharedCounters"] = cards
+    for it in (parts, counters):
+        it["spec"]["pool"]["resourceSliceCount"] = 2
+    held = claim("held", wanted(), held=("c", "half"))
+    [told] = unmet(node("c"), parts, counters, held, claim("c", wanted(5)))
+
+    assert told["where"]["c"] == {"matching": 3, "free": 1}
+
+
+def test_devices_of_a_pool_that_contradicts_itself_are_not_free() -> None:
+    [told] = unmet(node("c"), offered("c", {"name": "x"}, {"name": "x"}), claim("c", wanted(5)))
+
+    assert told["where"]["c"]["free"] == 0
+
+
 def test_only_the_request_that_cannot_be_met_is_told_of() -> None:
     [told] = unmet(claim("c", wanted(1), {**wanted(5), "name": "many"}))
 

@@ -219,12 +219,12 @@ class NodeResourcesFit:
         total = weights = 0
         for name, amount, weight in ask.scored:
             capacity = has.get(name)
-            if name in ask.scored_devices:
-                capacity, used = self._device_totals.on_node(name, node)
-            elif name == CPU:
+            if name == CPU:
                 used = node.nonzero_milli_cpu
             elif name == MEMORY:
                 used = node.nonzero_memory
+            elif name in ask.scored_devices:
+                capacity, used = self._device_totals.on_node(name, node)
             else:
                 used = node.requested.get(name, 0)
             if capacity:

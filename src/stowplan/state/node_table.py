@@ -188,13 +188,10 @@ class NodeTable:
         return self._requested.get(resource, self._zeros)[: self.size]
 
     def _amount_column(self, columns: dict[str, Ints], resource: str) -> Ints:
+        """A new one is zero: rows written before had none of it, or it would not be new."""
         column = columns.get(resource)
         if column is None:
             column = columns[resource] = np.zeros(self.capacity, np.int64)
-            for row, info in enumerate(self.infos):
-                if info is not None:
-                    amounts = info.allocatable if columns is self._allocatable else info.requested
-                    column[row] = min(amounts.get(resource, 0), AMOUNT_MAX)
             self.columns_version += 1
             if columns is self._requested:
                 self._requested_cells[resource] = column.data

@@ -8,7 +8,7 @@ from tests.e2e.devices.objects import device, device_class, devices, exactly, ta
 from tests.e2e.devices.stage import Data, Stage
 
 
-def _label_for_admins(stage: Stage, value: str | None) -> None:
+def label_for_admins(stage: Stage, value: str | None) -> None:
     labels = {"resource.kubernetes.io/admin-access": value}
     path = f"/api/v1/namespaces/{stage.namespace}"
     stage.api.patch(path, {"metadata": {"labels": labels}})
@@ -130,7 +130,7 @@ def a_capacity_that_not_every_device_has(stage: Stage) -> None:
 def administration_of_a_device_in_use(stage: Stage) -> None:
     gpu_class(stage)
     stage.on_nodes("n1", made=lambda: devices(1))
-    _label_for_admins(stage, "true")
+    label_for_admins(stage, "true")
     stage.claim("use", exactly("r", "gpu"))
     stage.claim("admin", exactly("r", "gpu", adminAccess=True, allocationMode="All"))
     stage.pod("user", "use")
@@ -143,9 +143,9 @@ def administration_of_a_device_in_use(stage: Stage) -> None:
 def administration_where_it_is_no_more_allowed(stage: Stage) -> None:
     gpu_class(stage)
     stage.on_nodes("n1", made=lambda: devices(1))
-    _label_for_admins(stage, "true")
+    label_for_admins(stage, "true")
     stage.claim("admin", exactly("r", "gpu", adminAccess=True))
-    _label_for_admins(stage, None)
+    label_for_admins(stage, None)
     stage.pod("p", "admin")
     stage.rejected("p", "admin access to devices requires")
 

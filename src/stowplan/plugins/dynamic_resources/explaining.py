@@ -12,7 +12,9 @@ from typing import Any
 from stowplan.objects.devices import ALL_DEVICES
 from stowplan.plugins.dynamic_resources.capacity import amounts_taken
 from stowplan.plugins.dynamic_resources.claim_cache import HeldDevices
+from stowplan.plugins.dynamic_resources.counters import PoolCounters
 from stowplan.plugins.dynamic_resources.device_entry import DeviceEntry, DeviceId
+from stowplan.plugins.dynamic_resources.pool import Pool
 from stowplan.plugins.dynamic_resources.pools import Slices
 from stowplan.plugins.dynamic_resources.requests import AllocationError, Ask, ClaimAsk
 from stowplan.plugins.dynamic_resources.tolerations import all_tolerated
@@ -43,10 +45,12 @@ def _told(ask: Ask, nodes: Sequence[NodeInfo], slices: Slices, held: HeldDevices
     takes_all = ask.ask.mode == ALL_DEVICES
     can_be_met = False
     for node in nodes:
-        here = [entry for pool in slices.pools(node) for entry in pool.devices]
+        pools = slices.pools(node)
+        here = [entry for pool in pools for entry in pool.devices]
         suits = {entry.id for entry in here if _matches(ask, entry, node)}
         spoilt = {it.id for it in here if not all_tolerated(it.taints, ask.tolerations)} & suits
         left = {it.id for it in here if it.id in suits - spoilt and _is_free(ask, it, held)}
+        left -= _out_of_reach(pools, held)
         if suits:
             where[node.name] = {"matching": len(suits), "free": len(left)}
         matching |= suits
@@ -79,3 +83,15 @@ def _is_free(ask: Ask, entry: DeviceEntry, held: HeldDevices) -> bool:
     if not ask.is_admin and entry.id in held.dedicated:
         return False
     return amounts_taken(entry, ask.capacity, held.consumed.get(entry.id), None) is not None
+
+
+def _out_of_reach(pools: Iterable[Pool], held: HeldDevices) -> set[DeviceId]:
+    """Of pools that cannot be used, and parts of something that others hold too much of."""
+    found: set[DeviceId] = set()
+    for pool in pools:
+        if not pool.is_usable:
+            found.update(it.id for it in pool.devices)
+        elif counted := [it for it in pool.devices if it.consumes and not held.is_used(it.id)]:
+            counters = PoolCounters(pool, held)
+            found.update(it.id for it in counted if not counters.have(it))
+    return found
