@@ -275,3 +275,15 @@ def test_a_group_takes_its_place_when_its_object_comes() -> None:
     world.add(node("a", cpu=2)).run(15.0)
 
     assert {*world.nodes()} == {"g-0", "g-1"}
+
+
+def test_those_who_replace_the_victims_do_not_get_their_places() -> None:
+    """Though they are more important than the members: the group is more important than they."""
+    low = [pod(f"low-{n}", node="a", cpu=1, spec={"priority": 5}) for n in range(2)]
+    world = GroupWorld(node("a", cpu=2), *low, gates=PREEMPTION)
+
+    world.add(pod_group("g", min_count=2, priority=9), *members("g", 2)).run()
+    world.add(*(pod(f"next-{n}", cpu=1, spec={"priority": 5}) for n in range(2))).run(30.0)
+
+    assert world.nodes() == {"g-0": "a", "g-1": "a"}
+    assert len(world.evicted()) == 2

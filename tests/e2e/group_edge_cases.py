@@ -266,7 +266,7 @@ PLACEMENT = [
     Case(
         "no placements for this profile",
         TOPOLOGY,
-        [*IN_RACKS[:3], group("g", 6, **rack("rack")), *members("g", 6)],
+        [*IN_RACKS[:3], group("g", 7, **rack("rack")), *members("g", 7)],
         profiles=disabled("TopologyPlacementGenerator"),
     ),
     Case(
@@ -295,7 +295,7 @@ PLACEMENT = [
         TOPOLOGY,
         [
             *IN_RACKS[:2],
-            node("b1", cpu="1", labels={"rack": "b"}),
+            *(node(name, cpu="2", labels={"rack": "b"}) for name in ("b1", "b2")),
             group("g", 4, **rack("rack")),
             *labelled(4, **OVER_HOSTS),
         ],
@@ -317,7 +317,7 @@ PLACEMENT = [
         TOPOLOGY,
         [
             node("a1", labels={"rack": "a", ZONE: "x"}),
-            node("b1", cpu="1", labels={"rack": "b", ZONE: "x"}),
+            node("b1", labels={"rack": "b", ZONE: "x"}),
             {**bound("far-0", "b1"), "metadata": {"name": "far-0", "labels": {"app": "g"}}},
             group("g", 1, **rack("rack")),
             *labelled(
@@ -552,22 +552,22 @@ SHARED = [
         "a later member goes where the device is",
         CLAIMS,
         [
-            *(node("n", cpu="3"), node("m"), *one_device("n")),
+            *(node("n", cpu="3"), *one_device("n")),
             group("g", 2, resourceClaims=NAMED),
             *members("g", 2, resourceClaims=NAMED),
         ],
-        [members("g", 1, first=2, resourceClaims=NAMED)],
+        [[node("m")], members("g", 1, first=2, resourceClaims=NAMED)],
         compares_events=False,
     ),
     Case(
         "a later member finds the node of the device full",
         CLAIMS,
         [
-            *(node("n", cpu="2"), node("m"), *one_device("n")),
+            *(node("n", cpu="2"), *one_device("n")),
             group("g", 2, resourceClaims=NAMED),
             *members("g", 2, resourceClaims=NAMED),
         ],
-        [members("g", 1, first=2, resourceClaims=NAMED)],
+        [[node("m")], members("g", 1, first=2, resourceClaims=NAMED)],
         compares_events=False,
     ),
     Case(

@@ -131,7 +131,7 @@ def _snapshot(world: World) -> Data:
     for it in world.api.items(COLLECTIONS["Pod"]):
         status = it.get("status", {})
         conditions = [
-            [c["type"], c["status"], c.get("reason", ""), c.get("message", "")]
+            [c["type"], c["status"], c.get("reason", ""), _sorted(c.get("message", ""))]
             for c in status.get("conditions", ())
             if c["type"] in ("PodScheduled", "DisruptionTarget")
         ]
@@ -144,7 +144,7 @@ def _snapshot(world: World) -> Data:
         pods.append(found)
     groups = {
         it["metadata"]["name"]: [
-            [c["type"], c["status"], c["reason"], c["message"]]
+            [c["type"], c["status"], c["reason"], _sorted(c["message"])]
             for c in it.get("status", {}).get("conditions", ())
         ]
         for it in world.api.items(GROUPS)
@@ -156,7 +156,7 @@ def _snapshot(world: World) -> Data:
             event["action"],
             _sort_of(event["regarding"]["name"]),
             (event.get("related") or {}).get("kind", ""),
-            uid.sub("UID", re.sub(r"/(\w+)-\d+", r"/\1", event["note"])),
+            uid.sub("UID", re.sub(r"/(\w+)-\d+", r"/\1", _sorted(event["note"]))),
         )
         for event in world.api.items(COLLECTIONS["Event"])
         if event["regarding"]["kind"] == "Pod"
@@ -174,6 +174,17 @@ def _snapshot(world: World) -> Data:
         "groups": groups,
         "events": sorted(map(list, events)),
     }
+
+
+def _sorted(message: str) -> str:
+    """With two names in a known order, where kube-scheduler takes them from a map."""
+    pair = re.search(
+        r'(?<=domain found for pod group: )(.*), (.*)|(?<=got: )(".*") and (".*")', message
+    )
+    if pair is None:
+        return message
+    one, other = sorted(filter(None, pair.groups()))
+    return f"{message[: pair.start()]}{one} and {other}{message[pair.end() :]}"
 
 
 def _sort_of(pod: str) -> str:

@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from stowplan.framework.groups import Placement
 from stowplan.framework.plugin import PreFilterResult, Wait
-from stowplan.framework.status import Normalized, Status, Verdict
+from stowplan.framework.status import NodeMask, Normalized, Status, Verdict
 
 IsRight = Callable[[Any, tuple[Any, ...]], bool]
 """Whether it is an answer, and with what the method was called."""
@@ -112,11 +113,36 @@ def _are_scores(answer: Any, args: tuple[Any, ...]) -> bool:
     return scores.dtype.kind != "f" or bool((scores % 1 == 0).all())
 
 
+def _are_placements(answer: Any, args: tuple[Any, ...]) -> bool:
+    """A status, or sets of nodes that are there; the only argument is the group's cycle."""
+    if isinstance(answer, Status):
+        return True
+    if not isinstance(answer, list | tuple):
+        return False
+    alive = args[0].nodes.alive
+    return all(isinstance(each, Placement) and _are_rows(each.rows, alive) for each in answer)
+
+
+def _are_rows(rows: Any, alive: NodeMask) -> bool:
+    if not isinstance(rows, np.ndarray) or rows.dtype.kind not in "iu" or rows.ndim != 1:
+        return False
+    if not len(rows):
+        return True
+    is_there = rows[0] >= 0 and rows[-1] < len(alive) and (np.diff(rows) > 0).all()
+    return bool(is_there and alive[rows].all())
+
+
+def _are_placement_scores(answer: Any, args: tuple[Any, ...]) -> bool:
+    """Called with the group's cycle and the scores as they were."""
+    return isinstance(answer, list) and len(answer) == len(args[1]) and all(map(_is_whole, answer))
+
+
 def _one_of(*types: type) -> IsRight:
     return lambda answer, args: answer is None or isinstance(answer, types)
 
 
 _STATUS = _Rule(_one_of(Status), "None or a status")
+_WHOLE = _Rule(lambda answer, args: _is_whole(answer), "a whole number")
 _SCORES = _Rule(_are_scores, "an array of whole numbers, one for each row")
 
 _RULES = {
@@ -125,9 +151,18 @@ _RULES = {
     "filter_node": _STATUS,
     "filter_nodes": _Rule(_is_verdict, "a Verdict on each row"),
     "pre_score": _STATUS,
-    "score_node": _Rule(lambda answer, args: _is_whole(answer), "a whole number"),
+    "score_node": _WHOLE,
     "score_nodes": _SCORES,
     "normalize_scores": _SCORES,
     "reserve": _STATUS,
     "permit": _Rule(_one_of(Status, Wait), "None, a status or Wait"),
+    "generate_placements": _Rule(
+        _are_placements, "a status, or a list of Placement with rows of nodes, ascending"
+    ),
+    "score_placement": _WHOLE,
+    "most_for_placement": _WHOLE,
+    "most_members": _WHOLE,
+    "normalize_placement_scores": _Rule(
+        _are_placement_scores, "a list of whole numbers, one for each placement"
+    ),
 }

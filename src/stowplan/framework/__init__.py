@@ -7,6 +7,7 @@ may have, `framework.runtime` is how they are run.
 from stowplan.framework.cycle import Cycle
 from stowplan.framework.effects import Sleep
 from stowplan.framework.events import Action, ClusterEvent, EventRegistration, Hint, Resource, on
+from stowplan.framework.groups import GroupCycle, PlacedGroup, Placement
 from stowplan.framework.handle import Handle
 from stowplan.framework.per_node import PerNode
 from stowplan.framework.plugin import (
@@ -50,6 +51,7 @@ __all__ = [
     "Cycle",
     "EventRegistration",
     "Framework",
+    "GroupCycle",
     "Handle",
     "Hint",
     "NodeInfo",
@@ -57,6 +59,8 @@ __all__ = [
     "Nominate",
     "Normalized",
     "PerNode",
+    "PlacedGroup",
+    "Placement",
     "PodInfo",
     "PostFilterResult",
     "PreFilterResult",

@@ -33,6 +33,7 @@ from stowplan.queue.queued_pod import (
     entry_key,
     member_order,
     stand_in,
+    with_priority,
 )
 from stowplan.queue.scheduling_queue import Place, SchedulingQueue
 from stowplan.queue.unschedulable import GroupKey
@@ -90,6 +91,17 @@ class GroupedQueue(SchedulingQueue):
     def entry_of(self, group: str) -> QueuedGroup | None:
         """The entry of a group, if members of it wait and are not behind gates of their own."""
         return self._waiting_groups.get(group)
+
+    def _promised(self, key: str) -> QueuedPod | None:
+        """A member counts with its group's priority: who could be evicted for the group would
+        otherwise take the place that others were evicted from."""
+        queued = self.get(key)
+        if queued is None or not queued.info.kind.is_member:
+            return queued
+        priority = self._priority_of(queued.info.group_key)
+        if priority is None:
+            return queued
+        return QueuedPod(with_priority(queued.info, priority), queued.timestamp_s)
 
     def waiting(self) -> list[QueuedPod]:
         return [*_flattened(super().waiting())]

@@ -16,7 +16,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from stowplan.framework.status import Status
-from stowplan.state.pod_info import PodInfo, PodKind, kind_of
+from stowplan.state.pod_info import PodInfo, PodKind
 
 NO_PLUGINS: frozenset[str] = frozenset()
 
@@ -130,10 +130,15 @@ def entry_key(group: str) -> str:
 
 def stand_in(leader: PodInfo, group: str, priority: int | None) -> PodInfo:
     """What `QueuedGroup.info` is while this member is the first; `priority` is the group's own."""
-    spec, kind = replace(leader.pod.spec, scheduler_name=""), leader.kind
-    if priority not in (None, leader.priority):
-        spec = replace(spec, priority=priority)
-        kind = kind_of(replace(leader.pod, spec=spec))
-    info = PodInfo(replace(leader.pod, spec=spec), kind)
+    like = leader if priority is None else with_priority(leader, priority)
+    spec = replace(like.pod.spec, scheduler_name="")
+    info = PodInfo(replace(like.pod, spec=spec), like.kind)
     info.key = info.uid = entry_key(group)
     return info
+
+
+def with_priority(info: PodInfo, priority: int) -> PodInfo:
+    """The pod as if this were its priority."""
+    if info.priority == priority:
+        return info
+    return PodInfo(replace(info.pod, spec=replace(info.pod.spec, priority=priority)))

@@ -126,7 +126,7 @@ class SchedulingQueue:
         self._in_flight = InFlight(metrics)
         self.done = self._in_flight.done
         """The attempt is over, or past the point where cluster events matter to it."""
-        self.nominator = Nominator(self.get, live_pod)
+        self.nominator = Nominator(self._promised, live_pod)
         self.cycle = 0
         """How many pods have been popped."""
         self.closed = False
@@ -163,6 +163,9 @@ class SchedulingQueue:
             if key in entries:
                 return entries[key][3]
         return None
+
+    _promised = get
+    """The same for a pod that is nominated, as others have to reckon with it."""
 
     def pending_pods(self) -> tuple[list[PodInfo], str]:
         """Every waiting pod, and how many wait where, in upstream's words."""
