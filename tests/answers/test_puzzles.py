@@ -9,6 +9,7 @@ from stowplan.plugins import IN_TREE
 from tests.answers import (
     puzzles_amounts,
     puzzles_devices,
+    puzzles_further,
     puzzles_groups,
     puzzles_more,
     puzzles_nodes,
@@ -28,6 +29,7 @@ PUZZLES = [
     *puzzles_more.PUZZLES,
     *puzzles_devices.PUZZLES,
     *puzzles_groups.PUZZLES,
+    *puzzles_further.PUZZLES,
     *puzzles_shapes.PUZZLES,
     *puzzles_amounts.PUZZLES,
     *puzzles_volumes.PUZZLES,

@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import to_builtins
 
 from stowplan.answers.generators.free_volumes import ties
-from stowplan.answers.generators.pod_affinity import REQUIRED, compiled, opposing, term_text
+from stowplan.answers.generators.pod_affinity import REQUIRED, compiled, term_text
 from stowplan.answers.generators.taints import taint_text
 from stowplan.answers.situation import SCHEDULER, Situation
 from stowplan.answers.words import count_of, shown, some_of
@@ -208,7 +208,7 @@ def _of_affinity(s: Situation, rows: list[int]) -> str:
 def _kept_away_by(s: Situation) -> Iterator[str]:
     """Terms of running pods that this one matches, and whose they are."""
     by_term: dict[str, list[str]] = {}
-    for pod, term in opposing(s):
+    for pod, term in s.opposing:
         by_term.setdefault(term_text(to_builtins(term)), []).append(pod.key)
     for text, pods in by_term.items():
         yield f"{some_of(pods)} {'keeps' if len(pods) == 1 else 'keep'} away from {text}"

@@ -72,6 +72,8 @@ class Candidate:
     """Of a change that does several things: what it does."""
     parts: int = 1
     """How many changes it is made of."""
+    is_shared: bool = False
+    """The same is done to every pod of a group, which is one change to whoever wrote them."""
     is_indirect: bool = False
     """Somebody else acts on it before the scheduler can: only a trial tells whether it helps."""
 
@@ -82,7 +84,11 @@ class Candidate:
 
     @property
     def object_count(self) -> int:
-        keys = {(each.kind, each.key) for each in self.objects}
+        keys = {
+            (each.kind, each.key)
+            for each in self.objects
+            if not (self.is_shared and each.kind == "Pod")
+        }
         return bool(self.pod) + len(keys) + len(self.create) + len(self.delete)
 
     def rank(self, evicted: int = 0) -> tuple[Any, ...]:
@@ -93,7 +99,7 @@ class Candidate:
             self.last_resort,
             self.parts,
             self.object_count,
-            not self.is_own,
+            not (self.is_own or self.is_shared),
             tuple(sorted(self.sorts, reverse=True)) or (self.sort,),
             disturbed,
             round(self.amount, 6),
@@ -113,5 +119,6 @@ def both(first: Candidate, second: Candidate) -> Candidate:
         first.last_resort or second.last_resort,
         (first.sorts or (first.sort,)) + (second.sorts or (second.sort,)),
         first.parts + second.parts,
+        first.is_shared or second.is_shared,
         first.is_indirect or second.is_indirect,
     )

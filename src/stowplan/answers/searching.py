@@ -91,7 +91,8 @@ def _of_group(s: Situation, groups: Groups) -> Iterator[Candidate]:
         other = Situation(s.cluster, key, s.screen)
         for family, rows in _alone(other.groups()):
             for one in _generated(other, family, rows):
-                yield on_member(one, key)
+                if one.pod:
+                    yield on_member(one, key)
 
 
 def _pairs(s: Situation, groups: Groups) -> Iterator[Candidate]:

@@ -13,8 +13,9 @@ from typing import Any, cast
 
 from stowplan.core.group_outcome import GroupOutcome
 from stowplan.errors import InputError
+from stowplan.objects.labels import compile_selector
 from stowplan.objects.node import Node
-from stowplan.objects.pod import ENDED_PHASES, Pod
+from stowplan.objects.pod import ENDED_PHASES, Pod, PodAffinityTerm
 from stowplan.objects.resources import pod_requests
 from stowplan.objects.taints import HARD_EFFECTS, tolerates
 from stowplan.world.cluster import Cluster
@@ -130,6 +131,17 @@ class Situation:
             and not any(tolerates(each, taint) for each in tolerations)
         ]
 
+    @cached_property
+    def opposing(self) -> list[tuple[Pod, PodAffinityTerm]]:
+        """Running pods that keep away from pods with these labels, and the terms that say so."""
+        own = dict((self.manifest.get("metadata") or {}).get("labels") or {})
+        return [
+            (pod, term)
+            for pod in self.running
+            for term in _anti_affinity(pod)
+            if compile_selector(term.label_selector).matches(own)
+        ]
+
     def labels(self, row: int) -> dict[str, str]:
         return self.nodes[row].metadata.labels or {}
 
@@ -177,6 +189,11 @@ class Situation:
         for edit in edits:
             edit(manifest)
         return manifest
+
+
+def _anti_affinity(pod: Pod) -> Iterable[PodAffinityTerm]:
+    stanza = pod.spec.affinity and pod.spec.affinity.pod_anti_affinity
+    return (stanza.required if stanza else None) or ()
 
 
 def is_lost(cluster: Cluster, pod: Pod) -> bool:

@@ -76,12 +76,15 @@ class _Admission:
 
     def _pod(self, entry: InputObject, pod: Pod) -> Pod:
         spec = pod.spec
-        if entry.is_new:
+        # An API server gives every pod a scheduler: who has none has not been through one, even
+        # if somebody has given it a uid.
+        is_new = entry.is_new or not spec.scheduler_name
+        if is_new:
             spec = default_spec(spec)
             spec = self._with_runtime_class(entry, spec)
             if folds_label_keys(spec):
                 spec = fold_label_keys(spec, pod.metadata.labels or {})
-        if spec.priority is None and (entry.is_new or spec.priority_class_name):
+        if spec.priority is None and (is_new or spec.priority_class_name):
             spec = self._with_priority(entry, spec)
         return pod if spec is pod.spec else replace(pod, spec=spec)
 

@@ -111,6 +111,7 @@ class _Claim:
     def _of_class(self, path: Path, name: str) -> Iterator[Candidate]:
         classes = _classes(self._s)
         if name in classes:
+            yield from self._selectors_of(name)
             return
         right = nearest(name, classes)
         for other in [right] if right is not None else classes[:CLASSES_MAX]:
@@ -120,6 +121,16 @@ class _Claim:
                 title = f"ask for the device class {other} instead of {name}"
             edit = partial(_set, path, "deviceClassName", other)
             yield self._change(title, sort, 1 - likeness(name, other), edit)
+
+    def _selectors_of(self, name: str) -> Iterator[Candidate]:
+        """What the class selects; a word of it may be misspelt."""
+        selectors = self._s.cluster.get("DeviceClass", name)["spec"].get("selectors") or ()
+        for number, selector in enumerate(selectors):
+            old = (selector.get("cel") or {}).get("expression", "")
+            for text, amount, sort in corrected_expressions(self._s, old):
+                title = f"change a selector of the device class {name} to {text}"
+                edit = ObjectEdit("DeviceClass", name, partial(_set_selector, number, text))
+                yield Candidate(title, sort, amount, objects=(edit,))
 
     def _of_taints(self, path: Path, ask: Data, request: str) -> Iterator[Candidate]:
         """Taints of devices, each once."""
@@ -175,6 +186,10 @@ def _set(path: Path, field: str, value: str | int, devices_of: Data) -> None:
 
 def _set_expression(path: Path, number: int, text: str, devices_of: Data) -> None:
     _at(devices_of, path)["selectors"][number]["cel"]["expression"] = text
+
+
+def _set_selector(number: int, text: str, device_class: Data) -> None:
+    device_class["spec"]["selectors"][number]["cel"]["expression"] = text
 
 
 def _tolerate(path: Path, toleration: Data, devices_of: Data) -> None:

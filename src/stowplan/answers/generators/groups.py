@@ -23,6 +23,7 @@ def group_changes(s: Situation, rows: list[int]) -> Iterator[Candidate]:
         return
     known = {each.name for each in s.objects(GROUP) if each.namespace == s.pod.namespace}
     if name in known:
+        yield from _gated(s)
         yield from _fewer(s)
         yield from _topology(s)
     else:
@@ -65,6 +66,21 @@ def _members(s: Situation) -> list[str]:
         and pod.namespace == s.pod.namespace
         and pod.spec.scheduling_group == own
     ]
+
+
+def _gated(s: Situation) -> Iterator[Candidate]:
+    """Members that wait for a gate of their own."""
+    for key in _members(s)[:MEMBERS_MAX]:
+        gates = s.cluster.pod(key).spec.scheduling_gates
+        if gates:
+            names = ", ".join(gate.name for gate in gates)
+            title = f"of {key}: remove the scheduling gate {names}"
+            edit = ObjectEdit("Pod", key, _without_gates)
+            yield Candidate(title, Sort.RELEASE, objects=(edit,))
+
+
+def _without_gates(pod: Data) -> None:
+    del pod["spec"]["schedulingGates"]
 
 
 def _fewer(s: Situation) -> Iterator[Candidate]:
@@ -128,7 +144,7 @@ def for_all(s: Situation, one: Candidate, members: list[str]) -> Iterator[Candid
     if one.pod and 0 < len(members) <= MEMBERS_MAX:
         title = f"{one.title}, in all {len(members) + 1} pods of the group"
         edits = tuple(edit for key in members for edit in _on_pod(key, one.pod))
-        yield replace(one, title=title, objects=one.objects + edits)
+        yield replace(one, title=title, objects=one.objects + edits, is_shared=True)
 
 
 def on_member(one: Candidate, key: str) -> Candidate:

@@ -30,17 +30,19 @@ def node_name(s: Situation, rows: list[int]) -> Iterator[Candidate]:
     """For a pod that names a node which there is not."""
     name = s.manifest["spec"].get("nodeName", "")
     right = nearest(name, s.names)
-    if right is not None:
+
+    def drop(pod: Data) -> None:
+        del pod["spec"]["nodeName"]
+
+    # Nobody asks whether there is room on a node that a pod names, but its kubelet.
+    if right is not None and right in s.screen.feasible(s.edited([drop])):
 
         def edit(pod: Data) -> None:
             pod["spec"]["nodeName"] = right
 
         title = f"correct the node's name: {right} instead of {name}"
-        yield Candidate(title, Sort.CORRECT, 1 - likeness(name, right), pod=(edit,))
-
-    def drop(pod: Data) -> None:
-        del pod["spec"]["nodeName"]
-
+        amount = 1 - likeness(name, right)
+        yield Candidate(title, Sort.CORRECT, amount, pod=(edit,), is_indirect=True)
     yield Candidate(f"let the scheduler choose a node instead of {name}", Sort.DROP, pod=(drop,))
 
 

@@ -14,7 +14,6 @@ from stowplan.answers.words import NEAR, likeness, nearest
 from stowplan.objects.base import LabelSelector
 from stowplan.objects.codec import convert
 from stowplan.objects.labels import compile_selector
-from stowplan.objects.pod import Pod
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
@@ -226,22 +225,12 @@ def _key_corrections(
 # -- terms of others ------------------------------------------------------------------------
 
 
-def opposing(s: Situation) -> Iterator[tuple[Pod, Any]]:
-    """Running pods that keep away from pods with these labels, and the terms that say so."""
-    own = dict((s.manifest.get("metadata") or {}).get("labels") or {})
-    for pod in s.running:
-        stanza = pod.spec.affinity and pod.spec.affinity.pod_anti_affinity
-        for term in (stanza.required if stanza else None) or ():
-            if compile_selector(term.label_selector).matches(own):
-                yield pod, term
-
-
 def _own_labels(s: Situation) -> Iterator[Candidate]:
     """Labels that anti-affinity terms of running pods match, unless the owner needs them."""
     own = dict((s.manifest.get("metadata") or {}).get("labels") or {})
     needed = s.selector_labels()
     matched: set[str] = set()
-    for _, term in opposing(s):
+    for _, term in s.opposing:
         matched |= set((term.label_selector and term.label_selector.match_labels) or {})
         for each in (term.label_selector and term.label_selector.match_expressions) or ():
             matched.add(each.key)
