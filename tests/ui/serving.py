@@ -23,6 +23,10 @@ PER_SECOND, PER_TURN = 1000, 100
 HOSTILE = "<img src=x onerror=window.hurt=1><script>window.hurt=1</script>"
 
 
+HOSTILE_NAME = "<img src=x onerror=window.hurt=1>"
+ZONE = "topology.kubernetes.io/zone"
+
+
 def pod(name: str, node: str = "", **more: Any) -> dict[str, Any]:
     container = {
         "name": "c",
@@ -81,6 +85,14 @@ def hostile() -> Still:
     waiting = pod("hurt", labels={"a": "b"}, annotations={"note": HOSTILE})
     waiting["spec"]["schedulingGates"] = [{"name": "example.com/gate"}]
     cluster.apply([waiting])
+    # No API server would take these; a dump may have them.
+    node = cluster.get("Node", "node-1")
+    node["metadata"] = {"name": HOSTILE_NAME, "labels": {"note": HOSTILE, ZONE: HOSTILE}}
+    node["spec"] = {}
+    huge = pod(HOSTILE_NAME)
+    huge["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "64"
+    huge["spec"]["nodeSelector"] = {"note": HOSTILE}
+    cluster.put([node, huge])
     return Still(cluster, HOSTILE, HOSTILE)
 
 

@@ -2,7 +2,7 @@
 
 import { html, useEffect, useRef } from "./lib.js";
 import uPlot from "./vendor/uplot.mjs";
-import { duration, number, time } from "./format.js";
+import { clock, duration, number, time } from "./format.js";
 import { Card, Table } from "./parts.js";
 
 const TABLE_ROWS = 12;
@@ -49,7 +49,7 @@ export function Chart({ id, title, unit, times, series, at, high = 0 }) {
           x: { time: at === undefined },
           y: { range: (/** @type {any} */ _u, /** @type {number} */ _low, /** @type {number} */ most) => [0, Math.max(most || 0, high * scale) * 1.1 || 1] },
         },
-        axes: [at === undefined ? axis : { ...axis, incrs: VIRTUAL_STEPS, values: (/** @type {any} */ _u, /** @type {number[]} */ splits) => splits.map((split) => (split ? duration(split) : "0")) }, { ...axis, size: 56 }],
+        axes: [at === undefined ? { ...axis, space: 90, values: (/** @type {any} */ _u, /** @type {number[]} */ splits) => splits.map(clock) } : { ...axis, incrs: VIRTUAL_STEPS, values: (/** @type {any} */ _u, /** @type {number[]} */ splits) => splits.map((split) => (split ? duration(split) : "0")) }, { ...axis, size: 56 }],
         hooks: { draw: [(/** @type {any} */ drawn) => markMoment(drawn, marked.current, color("--text"))] },
         series: [{}, ...names.map((name, n) => ({ label: name, stroke: color(`--series-${n % 8}`), width: 2, points: { show: false } }))],
       },
