@@ -129,6 +129,19 @@ async def test_it_shows_what_runs_and_changes_forks_alone() -> None:
     assert served.machine.pods["default/huge"].node_name == ""
 
 
+async def test_a_pod_that_came_just_now_is_explained_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stowplan.web.sources.COPY_REST", 1e6)
+    served = pods()
+    async with serving(served) as browser:
+        await browser.ask(f"/ui/?key={ADMIN}")
+        assert (await browser.ask("/ui/api/pods/default/huge/why"))[0] == 200
+        served.store.put(pod("later", cpu="64"))
+        served.run(1)
+        status, why = await browser.ask("/ui/api/pods/default/later/why")
+        assert (status, why["causes"][0]["plugin"]) == (200, "NodeResourcesFit")
+        assert (await browser.ask("/ui/api/pods/default/nobody/why"))[0] == 404
+
+
 async def test_nothing_of_it_is_there_before_and_after_somebody_looks(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

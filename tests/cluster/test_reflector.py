@@ -174,6 +174,20 @@ def test_a_failed_list_is_tried_again_and_the_delay_grows(world: World) -> None:
     assert 0.8 * 15 <= world.clock.now() <= 0.8 * 30
 
 
+def test_it_says_what_is_wrong_until_it_is_not(world: World) -> None:
+    world.cluster.list_errors = [Unavailable("down")]
+    world.reflector.start()
+    assert world.reflector.problem == "down"
+    world.clock.run()
+    assert world.reflector.problem == ""
+
+    world.cluster.watch_errors = [Unavailable("gone again")]
+    world.cluster.cut(Unavailable("cut"))
+    assert world.reflector.problem == "cut"
+    world.clock.run()
+    assert world.reflector.problem == ""
+
+
 def test_a_server_that_says_when_to_come_back_is_obeyed(world: World) -> None:
     world.cluster.list_errors = [TooManyRequests("slow", retry_after_s=17.0)]
     world.reflector.start()

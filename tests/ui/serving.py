@@ -1,13 +1,14 @@
 """Serves the page for browser tests, as a process: `python -m tests.ui.serving KIND PORT`.
 
-`busy`: 5,000 nodes with 50,000 pods, where 250 more are placed at a time, at least a quarter of a
-second apart.  `hostile`: objects whose texts try to be markup.
+`busy`: 5,000 nodes with 50,000 pods, where 1,000 more are placed every second.  `hostile`: objects
+whose texts try to be markup.
 """
 
 from __future__ import annotations
 
 import asyncio
 import sys
+import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -18,8 +19,12 @@ from stowplan.web import Still
 Answer = TypeVar("Answer")
 
 NODES, PODS = 5000, 50_000
-PER_TURN, TURN_S = 250, 0.25
+PER_SECOND, PER_TURN = 1000, 100
 HOSTILE = "<img src=x onerror=window.hurt=1><script>window.hurt=1</script>"
+
+
+HOSTILE_NAME = "<img src=x onerror=window.hurt=1>"
+ZONE = "topology.kubernetes.io/zone"
 
 
 def pod(name: str, node: str = "", **more: Any) -> dict[str, Any]:
@@ -51,9 +56,14 @@ class Busy(Still):
         self._placing = asyncio.get_running_loop().create_task(self._place())
 
     async def _place(self) -> None:
+        """What a turn is late with, the next ones make up for."""
+        begun_s = time.monotonic()
         while True:
-            await asyncio.sleep(TURN_S)
-            await self._worker.do(self._more)
+            due = int((time.monotonic() - begun_s) * PER_SECOND) - self._placed
+            if due < PER_TURN:
+                await asyncio.sleep((PER_TURN - due) / PER_SECOND)
+            else:
+                await self._worker.do(self._more)
 
     def _more(self) -> None:
         names = (f"more-{self._placed + n:06}" for n in range(PER_TURN))
@@ -75,6 +85,14 @@ def hostile() -> Still:
     waiting = pod("hurt", labels={"a": "b"}, annotations={"note": HOSTILE})
     waiting["spec"]["schedulingGates"] = [{"name": "example.com/gate"}]
     cluster.apply([waiting])
+    # No API server would take these; a dump may have them.
+    node = cluster.get("Node", "node-1")
+    node["metadata"] = {"name": HOSTILE_NAME, "labels": {"note": HOSTILE, ZONE: HOSTILE}}
+    node["spec"] = {}
+    huge = pod(HOSTILE_NAME)
+    huge["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "64"
+    huge["spec"]["nodeSelector"] = {"note": HOSTILE}
+    cluster.put([node, huge])
     return Still(cluster, HOSTILE, HOSTILE)
 
 

@@ -11,12 +11,19 @@ import urllib.request
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.ui import serving
 from tests.ui.conftest import STOWPLAN, OpenPage, Server
 
 pytestmark = [pytest.mark.ui, pytest.mark.timeout(240)]
 
 FIRST_PICTURE_MS = 2000
 FRAME_MS = 50
+PER_SECOND = 0.97 * serving.PER_SECOND
+"""The page says how many there are a few times a second."""
+WATCH_S = 10
+ROUNDS_MAX = 4
+SHARE_MIN = 0.8
+"""Of a processor, which a server that is too slow would use up."""
 
 
 def create(api: str, name: str, cpu: str = "100m") -> None:
@@ -82,27 +89,58 @@ def test_pods_are_seen_as_they_are_placed_and_the_connection_comes_back(
         server.stop()
 
 
+WATCH_FRAMES = """() => {
+  window.gaps = [];
+  let last = performance.now();
+  const next = (now) => { window.gaps.push(now - last); last = now; requestAnimationFrame(next); };
+  requestAnimationFrame(next);
+}"""
+"""How long the browser takes from one frame to the next, whatever it does meanwhile."""
+
+
 def test_five_thousand_nodes_stay_smooth_while_pods_are_placed(
     open_page: OpenPage,
 ) -> None:
     server = Server(sys.executable, "-m", "tests.ui.serving", "busy", "0")
+    page = open_page(server.url)
     try:
-        page = open_page(server.url)
         wait_until(page, "stowplanMap.firstPictureMs > 0")
         first = page.evaluate("stowplanMap.firstPictureMs")
         wait_until(page, "stowplanMap.painted > 9000")
-        page.evaluate("stowplanMap.frames.length = 0")
-        begun, before = time.perf_counter(), placed(page)
-        wait_until(page, "stowplanMap.frames.length >= 40")
-        frames = page.evaluate("stowplanMap.frames")
-        rate = (placed(page) - before) / (time.perf_counter() - begun)
-
-        print(
-            f"first picture {first:.0f} ms; {rate:.0f} pods a second placed; "
-            f"frames: median {statistics.median(frames):.1f} ms, most {max(frames):.1f} ms"
-        )
+        page.evaluate(WATCH_FRAMES)
+        for _ in range(ROUNDS_MAX):
+            worked_s = server.cpu_s()
+            rate, frames, gaps = watched(page)
+            worked_s = server.cpu_s() - worked_s
+            print(
+                f"first picture {first:.0f} ms; {rate:.0f} pods a second placed; "
+                f"pictures: median {statistics.median(frames):.1f} ms, most {max(frames):.1f} ms; "
+                f"frames: median {statistics.median(gaps):.1f} ms, "
+                f"95 % below {share_95(gaps):.1f} ms, most {max(gaps):.1f} ms; "
+                f"the server had {worked_s / WATCH_S:.2f} of a processor"
+            )
+            if rate >= PER_SECOND and max(share_95(gaps), share_95(frames)) < FRAME_MS:
+                break
+        assert share_95(frames) < FRAME_MS
+        assert share_95(gaps) < FRAME_MS
+        if rate < PER_SECOND and worked_s < SHARE_MIN * WATCH_S:
+            pytest.skip(f"this machine is busy with other things: {rate:.0f} pods a second")
+        assert rate >= PER_SECOND
         assert first < FIRST_PICTURE_MS
-        assert statistics.quantiles(frames, n=20)[-1] < FRAME_MS
-        page.close()
     finally:
+        # Before its server, which it would miss.
+        page.close()
         server.stop()
+
+
+def watched(page: Page) -> tuple[float, list[float], list[float]]:
+    """Pods placed a second, and how long pictures and frames took."""
+    page.evaluate("() => { stowplanMap.frames.length = 0; window.gaps.length = 0; }")
+    begun, before = time.perf_counter(), placed(page)
+    page.wait_for_timeout(1000 * WATCH_S)
+    count, seconds = placed(page) - before, time.perf_counter() - begun
+    return count / seconds, page.evaluate("stowplanMap.frames"), page.evaluate("window.gaps")
+
+
+def share_95(values: list[float]) -> float:
+    return statistics.quantiles(values, n=20)[-1]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import AsyncIterator
 from importlib.resources import files
 from typing import Any
@@ -272,6 +273,14 @@ async def test_a_wrong_question_is_one_line_and_no_traceback(client) -> None:
         assert "Traceback" not in await response.text()
     assert (await client.get("/ui/api/queue?limit=-1")).status == 422
     assert (await client.get("/ui/api/nodes?sort=colour")).status == 422
+
+
+def test_every_module_is_fetched_at_once() -> None:
+    named = set(
+        re.findall(r'<link rel="modulepreload" href="([^"]+)">', assets()[""].body.decode())
+    )
+
+    assert named == {path for path in assets() if path.endswith(("js", "mjs"))} - {"app.js"}
 
 
 def test_vendored_files_are_those_of_the_manifest() -> None:

@@ -28,6 +28,7 @@ class RunPage:
         self._making = asyncio.Lock()
         self._readers = 0
         self._idle: asyncio.TimerHandle | None = None
+        self._ending: asyncio.Task[None] | None = None
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         self._readers += 1
@@ -44,8 +45,9 @@ class RunPage:
     async def _made(self) -> Page:
         async with self._making:
             if self._page is None:
-                self._page = _make(self._looking)
-                await self._page.start()
+                page = _make(self._looking)
+                await page.start()
+                self._page = page
             return self._page
 
     def _nobody_looks(self) -> None:
@@ -75,7 +77,7 @@ def _make(looking: Looking) -> Page:
         looking.on_scheduler,
         name=looking.server,
         note=NOTE,
-        version=lambda: watched.version,
+        watched=lambda: watched,
     )
     source.lines = looking.log.keep()
     return Page(source, Guard(behind=True), now=looking.clock.now)

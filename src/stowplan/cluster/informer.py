@@ -92,6 +92,11 @@ class Informer:
         return [*self._objects.get(namespace, {}).values()]
 
     @property
+    def problem(self) -> str:
+        """Why nothing is heard of the cluster now; empty while all is well."""
+        return self._reflector.problem
+
+    @property
     def version(self) -> int:
         """The highest that was seen; 0 for a server whose versions are not numbers."""
         return self._version

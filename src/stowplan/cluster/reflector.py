@@ -78,6 +78,8 @@ class Reflector:
         self.kind = kind
         self.resource_version = ""
         """Everything up to here is in the sink; "" before the first list."""
+        self.problem = ""
+        """Why nothing is heard of the cluster now; empty while all is well."""
         self._cluster = cluster
         self._sink = sink
         self._options = options or ListOptions()
@@ -119,6 +121,7 @@ class Reflector:
 
     def _listed(self, answer: ListResult | ApiError) -> None:
         if isinstance(answer, ApiError):
+            self.problem = str(answer)
             self._later(answer.retry_after_s or self._backoff.next(), self._begin_list)
             return
         self.resource_version = answer.resource_version
@@ -128,6 +131,7 @@ class Reflector:
 
     def _begin_watch(self) -> None:
         self._turn += 1
+        self.problem = ""
         turn = self._turn
 
         def on_events(events: Sequence[WatchEvent]) -> None:
@@ -161,6 +165,7 @@ class Reflector:
             # At once, unless the version that is gone comes from a list made just now.
             self._later(self._backoff.next() if self._relisted else 0.0, self._begin_list)
         elif error is not None:
+            self.problem = str(error)
             delay_s = error.retry_after_s or self._backoff.next()
             self._later(delay_s, self._begin_watch if _may_resume(error) else self._begin_list)
         else:

@@ -70,7 +70,13 @@ class PagePort:
         """After `admit`; `entered` is what that returned."""
         if not entered:
             return await self._page.handle(request)
-        response = web.Response(status=303, headers={"Location": PREFIX})
+        # The address with the token in it is kept and told by nobody.
+        headers = {
+            "Location": PREFIX,
+            "Cache-Control": "no-store",
+            "Referrer-Policy": "no-referrer",
+        }
+        response = web.Response(status=303, headers=headers)
         response.set_cookie(
             COOKIE, entered, path=PREFIX, httponly=True, samesite="Strict", secure=True
         )

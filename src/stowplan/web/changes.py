@@ -15,12 +15,15 @@ from typing import Any
 import numpy as np
 
 from stowplan.errors import StowplanError
+from stowplan.printable import logger
 from stowplan.web.nodes import amounts_used, flag_of, nodes_by_name
 from stowplan.web.queues import summary
 from stowplan.web.series import Series, waiting_in
 from stowplan.web.sources import Beside, ClusterSource
 from stowplan.web.stream import BEAT_TICKS, TICK_S, Stream
 from stowplan.world.cluster import Cluster
+
+log = logger(__name__)
 
 SAMPLE_EVERY = 5
 """Ticks from one sample of the time series, and one look at the nodes' flags, to the next."""
@@ -51,9 +54,13 @@ class Changes(Stream):
                     # Flags are looked at now and then: till then there is something left to see.
                     seen = version if thorough else seen
                 elif self._watchers and tick % BEAT_TICKS == 0:
-                    self._send("beat", {"version": version})
+                    self._send("beat", {"version": version, "problem": self._source.problem})
             except StowplanError as error:
                 self._send("problem", {"problem": str(error)})
+            except Exception:
+                # Who watches is told again when the next look succeeds.
+                log.exception("a look at the cluster failed")
+                self._send("problem", {"problem": "a look at the cluster failed; see the log"})
             await asyncio.sleep(TICK_S)
 
     async def _sample(self) -> None:

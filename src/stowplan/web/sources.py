@@ -14,10 +14,14 @@ from typing import Any, Protocol, TypeVar
 
 from stowplan.answers.shadow import Shadow
 from stowplan.answers.tally import Decided
+from stowplan.errors import InputError, StowplanError
+from stowplan.printable import logger
 from stowplan.world.cluster import Cluster
 from stowplan.world.watching import Watched
 
 Answer = TypeVar("Answer")
+
+log = logger(__name__)
 
 OPINION_EVERY_S = 0.2
 COPY_REST = 5.0
@@ -59,8 +63,10 @@ class Source(Protocol):
     """What a reader should know before trusting what is shown."""
     lines: Sequence[Line]
     """The latest of the scheduler's log, the newest last."""
-    problem: str
-    """Why it could not be renewed, if it could not."""
+
+    @property
+    def problem(self) -> str:
+        """Why nothing is heard of it now; empty while all is well."""
 
     @property
     def version(self) -> int:
@@ -107,7 +113,6 @@ class Still:
     views = VIEWS
     live = False
     lines: Sequence[Line] = ()
-    problem = ""
     asked: tuple[str, ...] = ("-f", "cluster.json")
 
     def __init__(self, cluster: Cluster, name: str, note: str = "") -> None:
@@ -115,6 +120,10 @@ class Still:
         self.note = note
         self._cluster = cluster
         self._worker = Worker()
+
+    @property
+    def problem(self) -> str:
+        return ""
 
     @property
     def version(self) -> int:
@@ -188,12 +197,12 @@ class Watching(Still):
         *,
         name: str,
         note: str,
-        version: Callable[[], int],
+        watched: Callable[[], Watched],
     ) -> None:
         self.name, self.note = name, note
         self._attach = attach
         self._on_scheduler = on_scheduler
-        self._read_version = version
+        self._watched = watched
         self._worker = Worker()
         self._copy: Cluster | None = None
         self._copy_version = -1
@@ -201,7 +210,11 @@ class Watching(Still):
 
     @property
     def version(self) -> int:
-        return self._read_version()
+        return self._watched().version
+
+    @property
+    def problem(self) -> str:
+        return self._watched().problem
 
     async def start(self) -> None:
         self._cluster = await self._on_scheduler(self._attach)
@@ -215,8 +228,17 @@ class Watching(Still):
         return answer
 
     async def ask(self, question: Callable[[Cluster], Answer]) -> Answer:
+        try:
+            return await self._ask(question)
+        except InputError:
+            if self._copy_version == self.version:
+                raise
+            # It may be about something that came after the copy was made.
+            return await self._ask(question, anew=True)
+
+    async def _ask(self, question: Callable[[Cluster], Answer], *, anew: bool = False) -> Answer:
         make, version = None, self.version
-        if self._is_stale(version):
+        if anew or self._is_stale(version):
             make = await self._on_scheduler(self._cluster.forking)
         return await self._worker.do(lambda: self._answer(question, make, version))
 
@@ -261,9 +283,7 @@ class Beside(Watching):
         name: str,
         note: str,
     ) -> None:
-        super().__init__(
-            _nobody, _here, name=name, note=note, version=lambda: follow.watched.version
-        )
+        super().__init__(_nobody, _here, name=name, note=note, watched=lambda: follow.watched)
         self._follow = follow
         self._shadow = shadow
         self._opinions = opinions
@@ -277,7 +297,10 @@ class Beside(Watching):
     async def _tick(self) -> None:
         while True:
             await asyncio.sleep(OPINION_EVERY_S)
-            self._shadow.tick(self._cluster.now)
+            try:
+                self._shadow.tick(self._cluster.now)
+            except StowplanError as error:
+                log.error("there is no second opinion on a pod: %s", error)
 
     async def close(self) -> None:
         if self._ticking is not None:

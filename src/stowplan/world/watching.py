@@ -81,11 +81,22 @@ class Watched:
         followed.pop(EVENT, None)
         return [thing for informer in followed.values() for thing in informer.list()]
 
+    # These two may be read from any thread.
+
     @property
     def version(self) -> int:
-        """Another one after every change; may be read from any thread."""
-        followed = (*self.scheduler.informers.values(), *self._others.values())
-        return sum(informer.version for informer in followed)
+        """Another one after every change."""
+        return sum(informer.version for informer in self._followed)
+
+    @property
+    def problem(self) -> str:
+        """Why nothing is heard of the cluster now; empty while all is well."""
+        found = (informer for informer in self._followed if informer.problem)
+        return next((f"{each.kind.plural}: {each.problem}" for each in found), "")
+
+    @property
+    def _followed(self) -> tuple[Informer, ...]:
+        return (*self.scheduler.informers.values(), *self._others.values())
 
     # -- who looks --------------------------------------------------------------------------
 

@@ -15,8 +15,9 @@ const CELL_MAX = 72;
 
 /** @typedef {{names: string[], group: number[], groups: string[], whole: number[], used: number[], pods: number[], flags: number[], resource: string, heat?: boolean}} MapData `heat`: cells are coloured as a whole */
 
-/** What browser tests read: when the first picture was there, and how long frames took. */
-export const measured = { firstPictureMs: 0, frames: /** @type {number[]} */ ([]), gaps: /** @type {number[]} */ ([]), painted: 0 };
+/** What browser tests read: when the first picture was there, and how long frames took.
+ * @type {{firstPictureMs: number, frames: number[], painted: number}} */
+export const measured = { firstPictureMs: 0, frames: [], painted: 0 };
 /** @type {any} */ (globalThis).stowplanMap = measured;
 
 export class Picture {
@@ -46,7 +47,6 @@ export class Picture {
     this.cursor = -1;
     this.all = true;
     this.frame = 0;
-    this.last = 0;
     this.colors = colors(canvas);
   }
 
@@ -137,8 +137,6 @@ export class Picture {
     const data = this.data;
     if (!data) return;
     const begun = performance.now();
-    if (this.last && begun - this.last < 1000) push(measured.gaps, begun - this.last);
-    this.last = begun;
     for (const [row, until] of this.chosen) {
       if (until <= begun) {
         this.chosen.delete(row);

@@ -2,7 +2,7 @@
 
 import { html, useEffect, useRef } from "./lib.js";
 import uPlot from "./vendor/uplot.mjs";
-import { duration, number, time } from "./format.js";
+import { clock, duration, number, time } from "./format.js";
 import { Card, Table } from "./parts.js";
 
 const TABLE_ROWS = 12;
@@ -49,7 +49,7 @@ export function Chart({ id, title, unit, times, series, at, high = 0 }) {
           x: { time: at === undefined },
           y: { range: (/** @type {any} */ _u, /** @type {number} */ _low, /** @type {number} */ most) => [0, Math.max(most || 0, high * scale) * 1.1 || 1] },
         },
-        axes: [at === undefined ? axis : { ...axis, incrs: VIRTUAL_STEPS, values: (/** @type {any} */ _u, /** @type {number[]} */ splits) => splits.map((split) => (split ? duration(split) : "0")) }, { ...axis, size: 56 }],
+        axes: [at === undefined ? { ...axis, space: 90, values: (/** @type {any} */ _u, /** @type {number[]} */ splits) => splits.map(clock) } : { ...axis, incrs: VIRTUAL_STEPS, values: (/** @type {any} */ _u, /** @type {number[]} */ splits) => splits.map((split) => (split ? duration(split) : "0")) }, { ...axis, size: 56 }],
         hooks: { draw: [(/** @type {any} */ drawn) => markMoment(drawn, marked.current, color("--text"))] },
         series: [{}, ...names.map((name, n) => ({ label: name, stroke: color(`--series-${n % 8}`), width: 2, points: { show: false } }))],
       },
@@ -78,7 +78,7 @@ export function Chart({ id, title, unit, times, series, at, high = 0 }) {
   return html`<${Card} title=${`${title} (${unit})`} id=${id}>
     <ul class="legend" aria-label=${`Lines of ${title}`}>${names.map((name, n) => html`<li key=${name}><span class=${`key series-${n % 8}`} aria-hidden="true"></span>${name}</li>`)}</ul>
     <div ref=${box} class="chart" role="img" aria-label=${`${title}, ${at === undefined ? "the latest" : `after ${duration(at)}`}: ${latest || "nothing yet"}`}></div>
-    <details><summary>As a table</summary><${Table} caption=${title} rows=${rows} columns=${[
+    <details><summary>As a table</summary><${Table} shape="wide" caption=${title} rows=${rows} columns=${[
       { key: "at", label: "Time", cell: (/** @type {any} */ row) => (at === undefined ? time(row.at) : duration(row.at)) },
       ...names.map((name) => ({ key: name, label: name, num: true, cell: (/** @type {any} */ row) => (row[name] === null || row[name] === undefined ? "–" : number(row[name] * scale)) })),
     ]} /></details><//>`;
@@ -88,7 +88,7 @@ export function Chart({ id, title, unit, times, series, at, high = 0 }) {
 function Single({ id, title, unit, values }) {
   const rows = values.filter(([, value]) => value !== null && value !== undefined);
   return html`<${Card} title=${`${title} (${unit})`} id=${id}>${rows.length
-    ? html`<${Table} caption=${title} rows=${rows} columns=${[
+    ? html`<${Table} shape="small" caption=${title} rows=${rows} columns=${[
         { key: "name", label: "What", cell: (/** @type {any} */ row) => row[0] },
         { key: "value", label: "Now", num: true, cell: (/** @type {any} */ row) => number(row[1] * row[2]) },
       ]} />`

@@ -3,6 +3,7 @@
 const whole = new Intl.NumberFormat(undefined, { maximumFractionDigits: 0 });
 const fine = new Intl.NumberFormat(undefined, { maximumFractionDigits: 2 });
 const percent = new Intl.NumberFormat(undefined, { style: "percent", maximumFractionDigits: 0 });
+const day = new Intl.DateTimeFormat(undefined, { timeStyle: "medium" });
 const digits = new Intl.NumberFormat(undefined, { maximumSignificantDigits: 3 });
 const moment = new Intl.DateTimeFormat(undefined, { dateStyle: "short", timeStyle: "medium" });
 
@@ -52,6 +53,9 @@ export function brief(seconds) {
 export function time(seconds) {
   return seconds < 1e8 ? `second ${fine.format(seconds)}` : moment.format(new Date(seconds * 1000));
 }
+
+/** The time of day, for an axis. @param {number} seconds */
+export const clock = (seconds) => (seconds < 1e8 ? fine.format(seconds) : day.format(new Date(seconds * 1000)));
 
 /** @param {string} text a time as Kubernetes writes it */
 export function stamp(text) {

@@ -48,14 +48,14 @@ export function Meter({ resource, used, whole }) {
 
 /**
  * A table with a caption; headers that sort are buttons.  On a narrow screen every row stands by itself, its cells
- * one below the other, unless `wide`: a matrix, which scrolls beside its first column.  A table that is laid out as
- * blocks is none to a browser any more, so the roles are written out.
- * @param {{caption: string, columns: Column[], rows: any[], sort?: string, order?: string, wide?: boolean,
+ * one below the other, unless it is `small`, or `wide`: that one scrolls beside its first column.  A table that is
+ * laid out as blocks is none to a browser any more, so the roles are written out.
+ * @param {{caption: string, columns: Column[], rows: any[], sort?: string, order?: string, shape?: "stacks" | "small" | "wide",
  *   onSort?: (key: string) => void, mark?: (row: any) => string, empty?: string}} props
  */
-export function Table({ caption, columns, rows, sort, order, onSort, mark, wide = false, empty = "Nothing here." }) {
+export function Table({ caption, columns, rows, sort, order, onSort, mark, shape = "stacks", empty = "Nothing here." }) {
   return html`<div class="scroll" tabindex="0" role="region" aria-label=${caption}>
-    <table role="table" class=${wide ? "wide" : "stacks"}>
+    <table role="table" class=${shape}>
       <caption class="hidden">${caption}</caption>
       <thead role="rowgroup"><tr role="row">${columns.map((column) => html`<th scope="col" role="columnheader" key=${column.key} class=${column.num ? "num" : ""}
         aria-sort=${sort === column.key ? (order === "desc" ? "descending" : "ascending") : undefined}>

@@ -28,7 +28,7 @@ export function connect() {
     const before = current();
     if (data.summary && before.about && !before.world) {
       set({ about: { ...before.about, ...data.summary }, problem: data.problem || "" });
-    } else if (data.problem) {
+    } else if (data.problem !== undefined) {
       set({ problem: data.problem });
     }
     if ((name === "nodes" && data.version !== undefined) || name === "reload") {
@@ -40,8 +40,11 @@ export function connect() {
   source.addEventListener("hello", () => {
     heard = performance.now();
     const wasLost = current().connection === "lost";
-    set({ connection: "open", version: current().version + 1 });
-    refresh();
+    set({ connection: "open" });
+    if (wasLost) {
+      set({ version: current().version + 1 });
+      refresh();
+    }
     for (const tell of listeners) tell(wasLost ? "again" : "hello", {});
   });
   const looking = setInterval(() => {

@@ -152,7 +152,7 @@ function DecisionTable({ name, position, attempt }) {
       <${SearchField} id="decision-filter" name="q" label="Show only" value=${text} onInput=${(/** @type {string} */ t) => { setText(t); pages.go(0); }} placeholder="node, plugin or reason" />
       ${data.plugins.length ? html`<div class="field"><label for="score-form">Scores</label><select id="score-form" value=${form} onChange=${(/** @type {any} */ e) => setForm(e.target.value)}>
         <option value="weighted">weighted</option><option value="normalised">normalised</option><option value="raw">raw</option></select></div>` : null}</div>
-    <${Table} caption="Nodes by plugins" wide=${data.plugins.length > 0} rows=${data.rows} sort=${pages.sort || "total"} order=${pages.order} onSort=${pages.onSort}
+    <${Table} caption="Nodes by plugins" shape=${data.plugins.length ? "wide" : "stacks"} rows=${data.rows} sort=${pages.sort || "total"} order=${pages.order} onSort=${pages.onSort}
       mark=${(/** @type {any} */ row) => (row.chosen ? "chosen" : row.plugin ? "rejected" : "")} columns=${[
         { key: "node", label: "Node", sorts: true, cell: (/** @type {any} */ row) => html`<${NodeLink} name=${row.node} />${row.chosen ? html` <${Badge} kind="good">chosen<//>` : null}` },
         { key: "plugin", label: "Turned down by", sorts: true, cell: (/** @type {any} */ row) => row.plugin ? html`<${Badge} kind="warn">${row.plugin}<//>` : html`<span class="dim">nobody</span>` },
@@ -199,7 +199,7 @@ function WhyNot({ name, placed }) {
 function Compared({ told }) {
   const [mine, others] = [told.compared.scores[told.compared ? told.node : ""], told.compared.scores[told.compared.node]];
   if (!mine || !others) return null;
-  return html`<${Table} caption="Scores side by side" rows=${Object.keys(mine).map((plugin) => ({ plugin, mine: mine[plugin], others: others[plugin] }))} columns=${[
+  return html`<${Table} caption="Scores side by side" shape="small" rows=${Object.keys(mine).map((plugin) => ({ plugin, mine: mine[plugin], others: others[plugin] }))} columns=${[
     { key: "plugin", label: "Plugin" },
     { key: "mine", label: told.node, num: true },
     { key: "others", label: told.compared.node, num: true },

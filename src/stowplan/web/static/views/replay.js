@@ -173,7 +173,7 @@ function Nodes({ run, at, filter, id }) {
   const { data, error } = useData(`runs/${run.run}/nodes`, { ...pages.query, q: asked, at });
   return html`<${Card} title=${`As a table: ${title(run)}`} id=${id}>
     <${Problem} error=${error} />
-    ${data ? html`<${Table} caption=${`Nodes of ${title(run)}`} sort=${pages.sort} order=${pages.order} onSort=${pages.onSort} rows=${data.rows} columns=${[
+    ${data ? html`<${Table} shape="wide" caption=${`Nodes of ${title(run)}`} sort=${pages.sort} order=${pages.order} onSort=${pages.onSort} rows=${data.rows} columns=${[
         { key: "name", label: "Node", sorts: true, cell: (/** @type {any} */ row) => html`<${NodeLink} name=${row.name} />` },
         ...run.resources.map((name) => ({ key: name, label: name, sorts: true, num: true, cell: (/** @type {any} */ row) => (row[name] === null ? "away" : share(row[name] / 100)) })),
       ]} /><${Pager} page=${data} limit=${ROWS} go=${pages.go} what=${`nodes of ${title(run)}`} />` : html`<${Loading} />`}<//>`;
@@ -210,7 +210,7 @@ function Figures({ shown }) {
   /** @param {any} value */
   const cell = (value) => (value === undefined ? "–" : number(value));
   const rows = names.map((name) => ({ name, values: shown.map((run) => run.figures[name]) }));
-  return html`<${Card} title="Figures of the whole run" id="figures"><${Table} caption="Figures" rows=${rows} columns=${[
+  return html`<${Card} title="Figures of the whole run" id="figures"><${Table} shape="wide" caption="Figures" rows=${rows} columns=${[
     { key: "name", label: "Figure" },
     ...shown.map((run, n) => ({ key: `run-${n}`, label: title(run), num: true, cell: (/** @type {any} */ row) => cell(row.values[n]) })),
     ...(shown[1] ? [{ key: "difference", label: "Difference", num: true, cell: (/** @type {any} */ row) => cell(row.values[0] === undefined || row.values[1] === undefined ? undefined : row.values[1] - row.values[0]) }] : []),

@@ -102,7 +102,7 @@ function Difference({ world, serial }) {
 function Fill({ before, after }) {
   const rows = [...new Set([...Object.keys(before), ...Object.keys(after)])].sort().flatMap((group) =>
     ["cpu", "memory"].map((resource) => ({ group, resource, before: part(before, group, resource), after: part(after, group, resource) })));
-  return html`<h3>How full</h3><${Table} caption="How full, before and after" rows=${rows} columns=${[
+  return html`<h3>How full</h3><${Table} shape="small" caption="How full, before and after" rows=${rows} columns=${[
     { key: "group", label: "Nodes" },
     { key: "resource", label: "Resource" },
     { key: "before", label: "Before", num: true },
