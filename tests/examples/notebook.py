@@ -1,6 +1,6 @@
-"""The notebook in examples/: run its cells, compare or write what comes out.
+"""The notebooks in examples/: run their cells, compare or write what comes out.
 
-python -m tests.examples.notebook      # runs it and stores the outputs
+python -m tests.examples.notebook      # runs them and stores the outputs
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ import json
 from pathlib import Path
 from typing import Any
 
-NOTEBOOK = Path(__file__).parents[2] / "examples" / "notebook.ipynb"
+NOTEBOOKS = sorted((Path(__file__).parents[2] / "examples").glob("*.ipynb"))
 
 Cell = dict[str, Any]
 
 
-def read() -> dict[str, Any]:
-    notebook: dict[str, Any] = json.loads(NOTEBOOK.read_text())
+def read(path: Path) -> dict[str, Any]:
+    notebook: dict[str, Any] = json.loads(path.read_text())
     return notebook
 
 
@@ -57,12 +57,13 @@ def _outputs(source: str, names: dict[str, Any], count: int) -> list[Cell]:
 
 
 def main() -> None:
-    notebook = read()
-    codes = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
-    outputs = run(notebook["cells"])
-    for count, (cell, found) in enumerate(zip(codes, outputs, strict=True), 1):
-        cell["outputs"], cell["execution_count"] = found, count
-    NOTEBOOK.write_text(json.dumps(notebook, indent=1, ensure_ascii=False) + "\n")
+    for path in NOTEBOOKS:
+        notebook = read(path)
+        codes = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
+        outputs = run(notebook["cells"])
+        for count, (cell, found) in enumerate(zip(codes, outputs, strict=True), 1):
+            cell["outputs"], cell["execution_count"] = found, count
+        path.write_text(json.dumps(notebook, indent=1, ensure_ascii=False) + "\n")
 
 
 if __name__ == "__main__":

@@ -51,7 +51,9 @@ def test_packing_is_found_where_large_pods_need_whole_nodes(tmp_path: Path) -> N
     data = json.loads((tmp_path / "pareto.json").read_text())
     assert (len(data["trials"]), data["chosen"]) == (7, tuning.chosen)
     assert (tmp_path / "pareto.svg").read_text().count("<circle") == 7
-    assert (tmp_path / "validation" / "report.html").exists()
+    report = (tmp_path / "validation" / "report.html").read_text()
+    assert report.count('class="chosen"') == 1, "the same picture is in the report"
+    assert "type=MostAllocated" in report
 
 
 @pytest.mark.slow

@@ -65,6 +65,8 @@ svg .band.c0,svg .dot.c0{fill:var(--c0)}svg .band.c1,svg .dot.c1{fill:var(--c1)}
 svg .band.c2,svg .dot.c2{fill:var(--c2)}svg .band.c3,svg .dot.c3{fill:var(--c3)}
 svg .band.c4,svg .dot.c4{fill:var(--c4)}svg .band.c5,svg .dot.c5{fill:var(--c5)}
 svg .dot{stroke-width:2}svg .dot.open{fill:var(--card)}
+svg .front{fill:none;stroke:var(--c0);stroke-width:2}svg .other{fill:var(--soft);fill-opacity:.6}
+svg .best{fill:var(--c0)}svg .chosen{fill:var(--c1)}
 .legend{margin:2px 0 6px 4px;font-size:12.5px}.legend span{margin-right:16px;white-space:nowrap}
 .legend svg{display:inline-block;width:26px;vertical-align:middle;margin-right:5px}
 .key{display:inline-block;height:10px;width:120px;vertical-align:middle;border-radius:2px;
@@ -82,7 +84,8 @@ h2{break-after:avoid}.row{grid-template-columns:1fr 1fr}table{font-size:10px}
 """
 
 
-def report_html(result: Result) -> str:
+def report_html(result: Result, first: str = "") -> str:
+    """`first` is HTML that goes before everything else: what a tuning found."""
     summary = result.summary()
     runs = result.runs
     title = f"Simulation of {runs[0].summary['trace']}" if runs else "Simulation"
@@ -93,7 +96,18 @@ def report_html(result: Result) -> str:
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
         f"<title>{_text(title)}</title><style>{STYLE}</style></head><body>"
-        f"<h1>{_text(title)}</h1>{body}</body></html>\n"
+        f"<h1>{_text(title)}</h1>{first}{body}</body></html>\n"
+    )
+
+
+def pareto_html(picture: str, values: str) -> str:
+    """How a tuning came to what the rest of the report holds against the given configuration."""
+    return (
+        "<h2>What was tried</h2><p>Each point is a configuration, on the first part of the trace. "
+        "Nothing that was tried beats those on the line at all ends at once; the large one was "
+        "chosen. Below, it and the given configuration on the part that was held back.</p>"
+        f"<figure class=wide><figcaption><b>Chosen</b> {_text(values)}</figcaption>"
+        f"{picture}</figure>"
     )
 
 

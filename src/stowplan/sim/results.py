@@ -84,7 +84,8 @@ class Result:
             "comparison": compare_configs([(r.config, r.seed, r.summary) for r in self.runs]),
         }
 
-    def write(self, folder: str | os.PathLike[str]) -> None:
+    def write(self, folder: str | os.PathLike[str], first: str = "") -> None:
+        """`first` is HTML that the report begins with."""
         from stowplan.sim.report import report_html
 
         home = Path(folder)
@@ -92,7 +93,7 @@ class Result:
         for run in self.runs:
             write_run(run, home)
         _write_text(home / "summary.json", to_json(self.summary()))
-        _write_text(home / "report.html", report_html(self))
+        _write_text(home / "report.html", report_html(self, first))
         timing = [{"config": run.config, "seed": run.seed, **run.timing} for run in self.runs]
         _write_text(home / "timing.json", to_json({"runs": timing}))
 

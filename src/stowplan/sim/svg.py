@@ -178,7 +178,7 @@ def scatter(
     across: str,
     up: str,
 ) -> str:
-    """A picture of its own: all points, those of the front joined, the chosen one large."""
+    """All points, those of the front joined, the chosen one large."""
     x_axis = axis(across, min(x for x, _ in points), max(x for x, _ in points))
     y_axis = axis(up, min(y for _, y in points), max(y for _, y in points))
     inner = WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM
@@ -191,8 +191,14 @@ def scatter(
         kind = "chosen" if number == chosen else "best" if number in on_front else "other"
         radius = 6 if number == chosen else 3
         parts.append(f'<circle cx="{place_x}" cy="{place_y}" r="{radius}" class="{kind}"/>')
-    text = _svg(WIDTH, HEIGHT, f"{up} against {across}", _SCATTER_STYLE + "".join(parts))
-    return text.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1) + "\n"
+    return _svg(WIDTH, HEIGHT, f"{up} against {across}", "".join(parts))
+
+
+def alone(scatter: str) -> str:
+    """The picture as a file of its own, with the colours that the report gives it otherwise."""
+    begun = scatter.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1)
+    head, mark, rest = begun.partition(">")
+    return f"{head}{mark}{_SCATTER_STYLE}{rest}\n"
 
 
 _SCATTER_STYLE = (

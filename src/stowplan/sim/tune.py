@@ -19,9 +19,10 @@ import numpy as np
 import yaml
 
 from stowplan.errors import InputError
+from stowplan.sim.report import pareto_html
 from stowplan.sim.results import Result, Run
 from stowplan.sim.simulate import config_data, inputs_of, simulate, trial_cluster
-from stowplan.sim.svg import scatter
+from stowplan.sim.svg import alone, scatter
 from stowplan.sim.sweep import EMPTY, Axis, Variant, axes_of, check_values, labels, read_sweep
 from stowplan.sim.trace import Trace
 from stowplan.sim.transform import cut
@@ -61,10 +62,11 @@ class Tuning:
         config = self.trials[self.chosen].config
         (home / "chosen.yaml").write_text(yaml.safe_dump(config or EMPTY, sort_keys=False))
         points = [(one.ends[WAIT], one.ends[UTILISATION]) for one in self.trials]
-        (home / "pareto.svg").write_text(
-            scatter(points, self.front, self.chosen, across=WAIT, up=UTILISATION)
-        )
-        self.validation.write(home / "validation")
+        picture = scatter(points, self.front, self.chosen, across=WAIT, up=UTILISATION)
+        (home / "pareto.svg").write_text(alone(picture))
+        values = self.trials[self.chosen].values
+        told = ", ".join(f"{name}={value}" for name, value in values.items()) or "as it was given"
+        self.validation.write(home / "validation", pareto_html(picture, told))
 
 
 def tune(

@@ -27,12 +27,15 @@ from stowplan.objects.pod import Pod
 from stowplan.objects.resources import allocatable, pod_requests
 from stowplan.objects.workloads import PriorityClass
 from stowplan.queue import QueuedPod
+from stowplan.state.pod_info import PodKind
 from stowplan.world.cluster import Cluster
 from stowplan.world.engine import Engine
 from stowplan.world.screening import Screen
 from stowplan.world.setup import Setup
 
 NAMESPACE = "default"
+KINDS_MAX = 1024
+"""Kinds of pods that are remembered when none is there."""
 
 
 class Listener(Protocol):
@@ -230,6 +233,9 @@ class _Ear(AttemptObserver):
 
     def __init__(self, listener: Listener, plan_end: Callable[[str, float], None]) -> None:
         self._listener, self._plan_end = listener, plan_end
+        self._kinds: set[PodKind] = set()
+        """Held on to: what is kept per kind goes with its last pod, and in a trace pods of the
+        same kind come again, often when the last one has long ended."""
 
     def bound(self, attempts: Sequence[Bound], now_s: float) -> None:
         tell, plan = self._listener.bound, self._plan_end
@@ -240,6 +246,8 @@ class _Ear(AttemptObserver):
                 plan(key, run_s)
 
     def decided(self, queued: QueuedPod, decision: Decision, now_s: float, seconds: float) -> None:
+        if len(self._kinds) < KINDS_MAX:
+            self._kinds.add(queued.info.kind)
         self._listener.decided(decision.pod, decision.node, now_s)
 
 
