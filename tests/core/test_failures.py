@@ -496,6 +496,18 @@ def test_bind_plugins_are_asked_until_one_does_not_skip() -> None:
     assert cluster.node_of("web") == "node-1"
 
 
+def test_a_pod_that_no_bind_plugin_takes_is_tried_again() -> None:
+    skipping = make_plugin("X", bind=lambda self, cycle, pod, node: SKIP)
+    enabled = {"bind": {"enabled": [{"name": "X"}], "disabled": [{"name": "*"}]}}
+    cluster = Cluster(node("node-1"), plugins=(skipping,), profile={"plugins": enabled})
+
+    cluster.add(pod("web"))
+
+    assert cluster.condition("web").message == "no Bind plugin took the pod"
+    assert cluster.machine.cache.pod_count == 0
+    assert cluster.place("web") == "backoff"
+
+
 def test_a_post_filter_that_raises_leaves_the_reason_standing() -> None:
     broken = make_plugin("X", post_filter=post_filter_boom)
     enabled = {"postFilter": {"enabled": [{"name": "X"}], "disabled": [{"name": "*"}]}}

@@ -303,7 +303,7 @@ def _other_constants(value: object) -> list[object]:
 
 def _is_nothing(node: ast.expr) -> bool:
     """False, an empty text and the like: whoever asks cannot tell them from None."""
-    return ast.unparse(node) in ("None", "False", "''", "()", "[]", "{}")
+    return ast.unparse(node) in ("None", "False", "''", "b''", "()", "[]", "{}")
 
 
 def _is_text(node: ast.expr) -> bool:

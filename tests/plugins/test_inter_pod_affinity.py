@@ -308,6 +308,12 @@ def test_preferences_of_both_sides_add_up() -> None:
 
 LIKES = pod(labels={"app": "me"}, spec=affine(term("web"), term("web", HOST)))
 DISLIKES = pod(labels={"app": "me"}, spec=affine(anti=(term("web"),)))
+LIKES_ITSELF = pod(labels={"app": "web"}, spec=affine(term("web")))
+UNREADABLE = pod(
+    spec=affine(
+        term(None, labelSelector={"matchExpressions": [{"key": "app", "operator": "Near"}]})
+    )
+)
 PLAIN = pod(labels={"app": "me"})
 RUNNING = pod(node="a", labels={"app": "web"})
 RUNNING_OTHER = pod(node="a", labels={"app": "db"})
@@ -332,6 +338,13 @@ LABEL = Action.UPDATE_POD_LABEL
         pytest.param(DISLIKES, LABEL, DISLIKES, DISLIKES, Hint.QUEUE, id="our-own-labels"),
         pytest.param(DISLIKES, Action.DELETE, RUNNING, None, Hint.QUEUE, id="disliked-went"),
         pytest.param(LIKES, Action.DELETE, RUNNING, None, Hint.SKIP, id="liked-went"),
+        pytest.param(LIKES_ITSELF, Action.DELETE, RUNNING, None, Hint.QUEUE, id="now-the-first"),
+        pytest.param(
+            LIKES_ITSELF, Action.DELETE, RUNNING_OTHER, None, Hint.SKIP, id="not-its-sort"
+        ),
+        pytest.param(LIKES_ITSELF, LABEL, RUNNING, RUNNING_OTHER, Hint.QUEUE, id="first-by-label"),
+        pytest.param(LIKES_ITSELF, LABEL, RUNNING, RUNNING, Hint.SKIP, id="still-not-the-first"),
+        pytest.param(UNREADABLE, Action.ADD, None, RUNNING_OTHER, Hint.QUEUE, id="unreadable"),
         pytest.param(PLAIN, Action.DELETE, HERMIT, None, Hint.QUEUE, id="hermit-went"),
         pytest.param(PLAIN, Action.DELETE, RUNNING, None, Hint.SKIP, id="some-pod-went"),
     ],
@@ -362,6 +375,9 @@ NODE_LABEL = Action.UPDATE_NODE_LABEL
         pytest.param(DISLIKES, NODE_LABEL, A, NO_ZONE, Hint.QUEUE, id="disliked-key-lost"),
         pytest.param(DISLIKES, NODE_LABEL, A, B, Hint.QUEUE, id="disliked-value-changed"),
         pytest.param(DISLIKES, NODE_LABEL, NO_ZONE, A, Hint.SKIP, id="disliked-key-gained"),
+        pytest.param(LIKES_ITSELF, NODE_LABEL, A, NO_ZONE, Hint.QUEUE, id="now-the-first"),
+        pytest.param(LIKES_ITSELF, NODE_LABEL, NO_ZONE, NO_ZONE, Hint.SKIP, id="no-zone-before"),
+        pytest.param(UNREADABLE, NODE_LABEL, A, A, Hint.QUEUE, id="unreadable"),
         pytest.param(LIKES, Action.UPDATE_NODE_TAINT, A, A, None, id="not-registered"),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import product
 from math import floor, log
 from types import SimpleNamespace
 from typing import Any
@@ -417,6 +418,21 @@ def test_node_events(
     action: Action, old: Node | None, new: Node | None, expected: Hint | None
 ) -> None:
     assert hint(made(World()), Resource.NODE, action, web(constraint()), old, new) == expected
+
+
+def test_a_label_that_changes_matters_on_nodes_that_have_all_keys() -> None:
+    plugin, asking = made(World()), web(constraint(), constraint("rack"))
+    labels = [
+        {key: value for key, value in ((ZONE, zone), ("rack", rack)) if value}
+        for zone in ("", "a", "b")
+        for rack in ("", "x", "y")
+    ]
+    for before, after in product(labels, labels):
+        old, new = node("a", labels=before), node("a", labels=after)
+        counted = len(before) == 2 or len(after) == 2
+        expected = Hint.QUEUE if counted and before != after else Hint.SKIP
+        action = Action.UPDATE_NODE_LABEL
+        assert hint(plugin, Resource.NODE, action, asking, old, new) == expected
 
 
 # -- random clusters against the plain definition -----------------------------------------------

@@ -348,10 +348,17 @@ TestCache = pytest.mark.slow(CacheMachine.TestCase)
 
 
 def test_a_pod_without_uid_cannot_be_cached() -> None:
-    nobody = pod(node="node-a", metadata={"uid": ""})
+    nobody, cache = pod(node="node-a", metadata={"uid": ""}), Cache()
+    ways = (
+        lambda: cache.assume_pod(PodInfo(nobody)),
+        lambda: cache.add_pod(nobody),
+        lambda: cache.update_pod(nobody),
+        lambda: cache.remove_pod(nobody),
+    )
 
-    with pytest.raises(CacheError, match=r"^cannot get cache key for pod with empty UID$"):
-        Cache().add_pod(nobody)
+    for way in ways:
+        with pytest.raises(CacheError, match=r"^cannot get cache key for pod with empty UID$"):
+            way()
 
 
 def test_assumed_pods_never_expire_by_default() -> None:

@@ -187,15 +187,12 @@ class NodeTable:
     def requested(self, resource: str) -> Ints:
         return self._requested.get(resource, self._zeros)[: self.size]
 
-    def _amount_column(self, columns: dict[str, Ints], resource: str) -> Ints:
-        """A new one is zero: rows written before had none of it, or it would not be new."""
-        column = columns.get(resource)
-        if column is None:
-            column = columns[resource] = np.zeros(self.capacity, np.int64)
-            self.columns_version += 1
-            if columns is self._requested:
-                self._requested_cells[resource] = column.data
-        return column
+    def _add_amount_column(self, columns: dict[str, Ints], resource: str) -> None:
+        """It is zero: rows written before had none of it, or it would not be new."""
+        column = columns[resource] = np.zeros(self.capacity, np.int64)
+        self.columns_version += 1
+        if columns is self._requested:
+            self._requested_cells[resource] = column.data
 
     def info(self, row: int) -> NodeInfo:
         info = self.infos[row]
@@ -444,7 +441,8 @@ class NodeTable:
         requested = info.requested
         if not requested.keys() <= self._requested.keys():
             for name in requested:
-                self._amount_column(self._requested, name)
+                if name not in self._requested:
+                    self._add_amount_column(self._requested, name)
         for name, amounts in self._requested_cells.items():
             amounts[row] = min(requested.get(name, 0), AMOUNT_MAX)
         milli_cpu, memory, pod_count = self._sum_cells
@@ -468,7 +466,7 @@ class NodeTable:
         self._nodes[row] = node
         for name in info.allocatable:
             if name not in self._allocatable:
-                self._amount_column(self._allocatable, name)
+                self._add_amount_column(self._allocatable, name)
         for name, amounts in self._allocatable.items():
             amounts[row] = min(info.allocatable.get(name, 0), AMOUNT_MAX)
         columns = self._columns

@@ -109,3 +109,15 @@ def test_a_node_that_comes_back_keeps_its_pods(world: World) -> None:
     world.run(100.0)
 
     assert world.pod_names() == ["here"]
+
+
+def test_each_absence_of_a_node_counts_for_itself(world: World) -> None:
+    create_pod(world.store, "here", node_name="n1")
+    world.run()
+    for _ in range(3):
+        delete(world.store, NODE, "n1")
+        world.run(30.0)
+        world.add_node("n1")
+        world.run(10.0)
+
+    assert world.pod_names() == ["here"]
