@@ -5,11 +5,15 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
+import pytest
+from msgspec.structs import replace
+
 from stowplan.core.attempts import AttemptLog
 from stowplan.core.messages import Added, Call, ScheduleNext, Tick
 from stowplan.errors import Conflict
 from stowplan.objects.api import Bind
 from stowplan.objects.pod import Pod
+from stowplan.objects.pod_groups import GangPolicy, PodGroup, SchedulingPolicy
 from tests.builders import node, pod, pod_group
 from tests.core.group_world import GANGS, GroupWorld
 
@@ -274,3 +278,32 @@ def test_a_new_configuration_keeps_the_groups_that_wait() -> None:
     world.add(node("b", cpu=2)).run(10.0)
 
     assert len(world.nodes()) == 3
+
+
+def _asking_for(group: PodGroup, min_count: int) -> PodGroup:
+    policy = SchedulingPolicy(gang=GangPolicy(min_count=min_count))
+    return replace(group, spec=replace(group.spec, scheduling_policy=policy))
+
+
+@pytest.mark.parametrize("there", [2, 3], ids=["too few members", "too little room"])
+def test_a_gang_that_asks_for_less_is_tried_again(there: int) -> None:
+    """`minCount` may change in v1beta1."""
+    world = GroupWorld(node("a", cpu=2), pod_group("g", min_count=3)).add(*members("g", there))
+    assert world.run(15.0).bound() == set()
+
+    world.update(_asking_for(world.groups["default/g"], 2))
+    world.run(15.0)
+
+    assert len(world.bound()) == 2
+    assert world.condition("g")[0] == "True"
+
+
+def test_a_gang_that_asks_for_more_waits_for_more_members() -> None:
+    world = GroupWorld(node("a", cpu=1), pod_group("g", min_count=2)).add(*members("g", 2)).run()
+
+    world.update(_asking_for(world.groups["default/g"], 3))
+    world.add(node("b", cpu=5)).run(15.0)
+    assert world.bound() == set()
+
+    world.add(*members("g", 1, first=2)).run(15.0)
+    assert len(world.bound()) == 3
