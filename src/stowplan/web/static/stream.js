@@ -39,13 +39,13 @@ export function connect() {
   for (const name of EVENTS) source.addEventListener(name, (message) => hear(name, /** @type {MessageEvent} */ (message)));
   source.addEventListener("hello", () => {
     heard = performance.now();
-    const wasLost = current().connection === "lost";
+    // What was asked for before may have changed meanwhile, unheard.
+    const late = current().about !== null;
     set({ connection: "open" });
-    if (wasLost) {
-      set({ version: current().version + 1 });
-      refresh();
-    }
-    for (const tell of listeners) tell(wasLost ? "again" : "hello", {});
+    if (!late) return;
+    set({ version: current().version + 1 });
+    refresh();
+    for (const tell of listeners) tell("again", {});
   });
   const looking = setInterval(() => {
     if (performance.now() - heard > SILENT_MS) lost();
