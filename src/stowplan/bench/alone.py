@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from stowplan.bench import start
+from stowplan.bench import simulating, start
 from stowplan.bench.catalogue import choose, resized, shipped
 from stowplan.bench.language import Workload, read_workloads
 from stowplan.bench.progress import Progress
@@ -25,6 +25,8 @@ def perform(request: dict[str, Any], options: Options) -> Result:
     """Run what the request names, here and now."""
     if start.is_start(request["workload"]):
         return start.run_start(request["workload"], options, **_sizes(request))
+    if simulating.is_simulation(request["workload"]):
+        return simulating.run_simulation(request["workload"], options)
     return run_workload(chosen_workload(request), options)
 
 

@@ -24,6 +24,7 @@ from stowplan.bench.memory_use import peak_rss_mib, reset_peak
 from stowplan.bench.results import Result
 from stowplan.bench.run import Options, Performance, Scheduler, connect, scheduler_config
 from stowplan.bench.run import show_progress as show
+from stowplan.bench.simulating import is_simulation
 from stowplan.bench.stage import POLL_S, WORKERS_MAX, Stage, Steps
 from stowplan.bench.start import is_start
 from stowplan.cluster.client import KubernetesClient
@@ -49,8 +50,8 @@ PROFILE: dict[str, Any] = {
 
 
 def perform_on_cluster(request: dict[str, Any], options: Options) -> Result:
-    if is_start(request["workload"]):
-        raise InputError("StartUp runs on the embedded cluster only")
+    if is_start(request["workload"]) or is_simulation(request["workload"]):
+        raise InputError(f"{request['workload']} runs on the embedded cluster only")
     workload = chosen_workload(request)
     connection = load_connection(environment=os.environ)
     return asyncio.run(_perform(workload, connection, options))

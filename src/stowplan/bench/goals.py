@@ -66,13 +66,20 @@ GOALS: tuple[Goal, ...] = (
     Goal("SchedulingLarge/100000Nodes_100000Pods", 100000, 100_000 / 60, large=True),
 )
 
+SIMULATIONS: tuple[Goal, ...] = (
+    Goal("Simulation/149Days", 1523, 8152 / 3),
+    Goal("Simulation/Tenfold", 15230, 81520 / 20),
+    Goal("Simulation/Month", 10000, 1_000_000 / 300, large=True),
+)
+"""Traces in virtual time, on the embedded cluster only."""
+
 LIMITS: tuple[Limit, ...] = (
     Limit("StartUp/5000Nodes_50000Pods", first_bind_s=5.0),
     Limit("StartUp/5000Nodes_150000Pods", mib=1024.0),
     Limit("StartUp/100000Nodes_1000000Pods", mib=8192.0, large=True),
 )
 
-_GOALS = {goal.workload: goal for goal in GOALS}
+_GOALS = {goal.workload: goal for goal in (*GOALS, *SIMULATIONS)}
 _LIMITS = {limit.workload: limit for limit in LIMITS}
 
 

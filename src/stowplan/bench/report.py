@@ -66,10 +66,15 @@ def row(result: Result) -> list[str]:
         _percent(share_of_goal(result)),
         f"{goal.kube_scheduler:,.0f}" if goal and goal.kube_scheduler else "-",
         _percent(result["kept"]["hit_rate"] if "kept" in result else None),
-        f"{result['attempt_p50_ms']:.3f}",
-        f"{result['attempt_p99_ms']:.3f}",
+        _milliseconds(result["attempt_p50_ms"]),
+        _milliseconds(result["attempt_p99_ms"]),
         f"{result['peak_rss_mib']:,.0f}",
     ]
+
+
+def _milliseconds(found: float | None) -> str:
+    """None: single attempts were not timed."""
+    return "-" if found is None else f"{found:.3f}"
 
 
 def _percent(share: float | None) -> str:
@@ -100,7 +105,7 @@ def details(result: Result) -> Iterator[str]:
     if throughput:
         rates = ", ".join(f"{name} {rate:,.0f}" for name, rate in throughput.items())
         yield f"Pods per second, sampled every second as scheduler_perf does: {rates}."
-    else:
+    elif throughput is not None:
         yield "Too short for scheduler_perf's samples of a second."
     attempts = ", ".join(f"{count:,} {name}" for name, count in result["attempts"].items())
     yield f"Attempts: {attempts}."

@@ -88,6 +88,7 @@ def _requests(
 ) -> list[dict[str, Any]]:
     """What to run, as plain data; whatever is wrong with it is said before anything runs."""
     from stowplan.bench.catalogue import PODS, choose, resized
+    from stowplan.bench.simulating import is_simulation, trace_named
     from stowplan.bench.start import is_start, parse_size
 
     sizes = {name: settings[name] for name in ("nodes", "pods", "init_pods")}
@@ -96,6 +97,10 @@ def _requests(
         if is_start(name):
             parse_size(name)
             requests.append({"workload": name, **sizes})
+            continue
+        if is_simulation(name):
+            trace_named(name)
+            requests.append({"workload": name})
             continue
         for workload in choose([name], known):
             asked = dict(sizes)
@@ -108,13 +113,14 @@ def _requests(
 
 
 def _all_names(known: list[Workload], settings: dict[str, Any]) -> list[str]:
-    from stowplan.bench.goals import GOALS, LIMITS
+    from stowplan.bench.goals import GOALS, LIMITS, SIMULATIONS
 
     if settings["file"]:
         return list(dict.fromkeys(workload.case for workload in known))
     names = [goal.workload for goal in GOALS if not goal.large]
     if settings["cluster"] == "embedded":
         names += [limit.workload for limit in LIMITS if not limit.large]
+        names += [goal.workload for goal in SIMULATIONS if not goal.large]
     return names
 
 
@@ -238,6 +244,7 @@ def _print(titles: Any, rows: Any, dispensable: Any = (), *, err: bool = False) 
 
 def _list(known: list[Workload], *, own: bool) -> None:
     from stowplan.bench.goals import goal_named
+    from stowplan.bench.simulating import names as simulations
     from stowplan.bench.start import names as starts
 
     rows = []
@@ -249,5 +256,5 @@ def _list(known: list[Workload], *, own: bool) -> None:
             [workload.full_name, labels, f"{goal.pods_per_s:,.0f}" if goal else "-", params]
         )
     if not own:
-        rows += [[name, "-", "-", ""] for name in starts()]
+        rows += [[name, "-", "-", ""] for name in (*starts(), *simulations())]
     _print(("WORKLOAD", "LABELS", "GOAL", "PARAMS"), rows)
