@@ -61,7 +61,8 @@ class ResourceClaimController:
     def _claimant_changed(self, old: KubeObject | None, new: KubeObject | None) -> None:
         claimant = new if new is not None else old
         assert isinstance(claimant, Claimant)
-        if new is None:
+        is_over = new is None or is_done(claimant)
+        if is_over:
             # Also those that it had not heard of, and that somebody has deleted already.
             for claim in self._shared.owned(RESOURCE_CLAIM, claimant.uid):
                 self.queue.add(f"{_FOR_CLAIM}{claim.key}")
@@ -81,7 +82,7 @@ class ResourceClaimController:
                 users.discard(own_key)
                 if not users:
                     del self._users[key]
-        if new is None or is_done(claimant):
+        if is_over:
             for name in _claim_names(claimant):
                 self.queue.add(f"{_FOR_CLAIM}{claimant.namespace}/{name}")
         elif claimant.metadata.deletion_timestamp is None and self._lacks(claimant):
