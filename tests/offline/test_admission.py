@@ -33,7 +33,7 @@ def test_requests_follow_from_limits() -> None:
 
 
 def test_a_stored_pod_stays_as_it_is() -> None:
-    data = pod("a", metadata=STORED)
+    data = pod("a", metadata=STORED, schedulerName="default-scheduler")
     data["spec"]["containers"][0]["resources"] = {"limits": {"cpu": "2"}}
 
     spec = only_pod(data, priority_class("default", 5, globalDefault=True)).spec
