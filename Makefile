@@ -39,7 +39,7 @@ format: setup ## format the code and fix what ruff can fix
 
 e2e: setup ## run real processes against real API servers (kube-apiserver is built once, 10 minutes)
 	@$(BIN)/python -m tests.e2e.build_control_plane
-	$(BIN)/pytest -q -p no:randomly -n 2 -m e2e $(ARGS) tests/e2e tests/load || \
+	$(BIN)/pytest -q -p no:randomly -n 2 --dist worksteal -m e2e $(ARGS) tests/e2e tests/load || \
 		{ echo "== once more, alone: what failed beside other work"; \
 		$(BIN)/pytest -q -p no:randomly -m e2e --last-failed --last-failed-no-failures none --maxfail 3 \
 			tests/e2e tests/load; }

@@ -331,6 +331,14 @@ def value_from(where: str, value: Any) -> Iterator[Problem]:
         yield unsupported(f"{where}.valueFrom.fieldRef.fieldPath", path, _FIELD_PATHS_SHOWN)
 
 
+def resize_policies(where: str, value: Any) -> Iterator[Problem]:
+    """Upstream names the list, not the item."""
+    for item in value or ():
+        yield from one_of("cpu", "memory")(where, item.get("resourceName", ""))
+        policy = item.get("restartPolicy", "")
+        yield from one_of("NotRequired", "RestartContainer")(where, policy)
+
+
 def mounted(where: str, value: Any) -> Iterator[Problem]:
     """The mounts of all containers name volumes that there are."""
     known = {volume.get("name") for volume in value.get("volumes") or ()}
@@ -433,7 +441,7 @@ PLAIN: dict[str, Check] = {
         count_or_percent, cron, finalizers, group_reference, known_system, label_map, mounted,
         named_ports, needed, network, no_empty_key, no_parents, node_terms, not_negative,
         not_negative_amounts, one_volume, port_name, positive, qualified, qualified_in_any_case,
-        selector, selects_itself, subdomain_if_given, tolerations, value_from,
+        resize_policies, selector, selects_itself, subdomain_if_given, tolerations, value_from,
     )
 } | {"label": label, "subdomain": subdomain, "driver": driver, "variable": variable}  # fmt: skip
 MADE: dict[str, Callable[..., Check]] = {
