@@ -12,14 +12,16 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
-from gpu_share import GPUS_MAX, WHOLE, Ask
+from gpu_share import GPUS_MAX, WHOLE, Ask, all_asked
 from numpy.typing import NDArray
 from policies import Ints, Policy
 
-from stowplan.plugin import Handle, NodeInfo, Scores
+from stowplan.plugin import Handle, NodeInfo, PodInfo, Scores
 
 MODEL = "example.com/gpu-model"
 COVERED = 0.95
+_BEFORE = np.tri(GPUS_MAX, k=-1, dtype=np.bool_)
+"""By two GPUs: whether the second comes before the first."""
 
 
 class Size(NamedTuple):
@@ -78,9 +80,8 @@ class Fragments:
 
     def suits(self, nodes: list[NodeInfo | None]) -> NDArray[np.bool_]:
         """By node and typical pod: whether the node has a model that the pod takes."""
-        return np.array(
-            [self._suits_model(node.labels.get(MODEL, "") if node else "") for node in nodes]
-        )
+        models = [node.labels.get(MODEL, "") if node else "" for node in nodes]
+        return np.concatenate([*map(self._suits_model, models)]).reshape(len(nodes), -1)
 
     def _suits_model(self, model: str) -> NDArray[np.bool_]:
         if model not in self._suits:
@@ -121,19 +122,22 @@ class FGD(Policy):
     def _score(self, ask: Ask, cpu: Ints, left: Ints, nodes: list[NodeInfo | None]) -> Scores:
         return self._ratings(ask, cpu, left, nodes).max(axis=1)
 
-    def _best_gpu(self, ask: Ask, left: list[int], node: NodeInfo) -> int:
-        # The pod is on the node already.
-        cpu = np.array([node.allocatable["cpu"] - node.requested["cpu"] + ask.cpu])
-        return int(self._ratings(ask, cpu, np.array([left]), [node])[0].argmax())
+    def _best_gpu(self, pod: PodInfo, left: list[int], node: NodeInfo) -> int:
+        # The node is rated as it was without the pod.
+        used = node.requested["cpu"] - pod.kind.requests.get("cpu", 0)
+        cpu = np.array([node.allocatable["cpu"] - used])
+        return int(self._ratings(all_asked(pod), cpu, np.array([left]), [node])[0].argmax())
 
     def _ratings(self, ask: Ask, cpu: Ints, left: Ints, nodes: list[NodeInfo | None]) -> Ints:
-        """Of each node, one per GPU that a share could get; else one.  -1 where it does not fit."""
+        """Of each node, one per GPU that a share could get; else one.  -1 for all others."""
         fragments = self._fragments
         suits, counts = fragments.suits(nodes), fragments.count(left)
         before = fragments.of(cpu, counts, suits)
         ratings = np.full((len(left), GPUS_MAX), -1)
         if ask.is_share:
-            row, gpu = (left >= ask.milli).nonzero()
+            # Of GPUs with as much left as each other only the first counts.
+            repeats = ((left[:, :, None] == left[:, None, :]) & _BEFORE).any(axis=2)
+            row, gpu = ((left >= ask.milli) & ~repeats).nonzero()
             here = Counts(*(column[row] for column in counts))
             after = fragments.without(here, left[row, gpu], 1, ask.milli)
             grown = fragments.of(cpu[row] - ask.cpu, after, suits[row]) - before[row]

@@ -65,9 +65,10 @@ def all_asked(pod: PodInfo) -> Ask:
     return gpus_asked(pod)._replace(cpu=pod.kind.requests.get("cpu", 0) or 100)
 
 
-def best_fit(ask: Ask, left: list[int], node: NodeInfo) -> int:
+def best_fit(pod: PodInfo, left: list[int], node: NodeInfo) -> int:
     """The GPU with the least left that suffices; of equal ones the first."""
-    return min((n for n in range(GPUS_MAX) if left[n] >= ask.milli), key=lambda n: left[n])
+    milli = gpus_asked(pod).milli
+    return min((n for n in range(GPUS_MAX) if left[n] >= milli), key=lambda n: left[n])
 
 
 class GpusLeft(PerNode):
@@ -79,8 +80,9 @@ class GpusLeft(PerNode):
         super().__init__(nodes)
         self.chosen: dict[str, list[int]] = {}
         """Uid -> the GPUs of a pod that does not say so itself yet."""
-        self.choose: Callable[[Ask, list[int], NodeInfo], int] = best_fit
-        """The GPU for a share; a policy may have its own idea."""
+        self.choose: Callable[[PodInfo, list[int], NodeInfo], int] = best_fit
+        """The GPU for a share of a node that the pod is counted on; a policy may have its own
+        idea."""
 
     def work_out(self, node: NodeInfo, but: str = "") -> list[int]:
         """`but` is the uid of a pod to leave out."""
@@ -136,7 +138,7 @@ class GpuShare:
         assert info is not None
         left = self._gpus.work_out(info, but=pod.uid)
         if ask.is_share:
-            self._gpus.chosen[pod.uid] = [self._gpus.choose(ask, left, info)]
+            self._gpus.chosen[pod.uid] = [self._gpus.choose(pod, left, info)]
         elif ask.count:
             idle = [n for n in range(GPUS_MAX) if left[n] == WHOLE]
             self._gpus.chosen[pod.uid] = idle[: ask.count]

@@ -74,8 +74,9 @@ class Random:
         scores[nodes.row_of[self._chosen]] = 100
         return scores[rows]
 
-    def _any_gpu(self, ask: Ask, left: list[int], node: NodeInfo) -> int:
-        return self._random.choice([n for n in range(GPUS_MAX) if left[n] >= ask.milli])
+    def _any_gpu(self, pod: PodInfo, left: list[int], node: NodeInfo) -> int:
+        milli = gpus_asked(pod).milli
+        return self._random.choice([n for n in range(GPUS_MAX) if left[n] >= milli])
 
 
 class DotProd(Policy):

@@ -18,7 +18,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 import stowplan as sp
+from stowplan.sim.trace import Trace
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -63,6 +66,12 @@ def node_of(row: Row, number: int) -> dict[str, Any]:
 
 
 def pod_of(row: Row, number: int) -> dict[str, Any]:
+    template = template_of(row)
+    return {**template, "metadata": {**template["metadata"], "name": f"{row['name']}-{number}"}}
+
+
+def template_of(row: Row) -> dict[str, Any]:
+    """What pods of this size have in common."""
     size = size_of(row)
     requests = {"cpu": f"{size.cpu}m", "memory": f"{row['memory_mib']}Mi"}
     spec: dict[str, Any] = {
@@ -74,8 +83,35 @@ def pod_of(row: Row, number: int) -> dict[str, Any]:
         required = {"requiredDuringSchedulingIgnoredDuringExecution": terms}
         spec["affinity"] = {"nodeAffinity": required}
     labels = {COUNT: str(size.count), MILLI: str(size.milli)} if size.count else {}
-    metadata = {"name": f"{row['name']}-{number}", "labels": labels}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"labels": labels}, "spec": spec}
+
+
+def kind_of(row: Row) -> tuple[Size, str]:
+    return size_of(row), row["memory_mib"]
+
+
+def trace_of(pods: list[Row], came: list[int]) -> Trace:
+    """Pods that come one after the other in one moment, and stay."""
+    templates = {kind_of(row): template_of(row) for row in pods}
+    numbers = {kind: number for number, kind in enumerate(templates)}
+    count, nothing = len(came), np.zeros(0)
+    return Trace(
+        name="fgd",
+        start_s=0.0,
+        pod_templates=tuple(templates.values()),
+        pod_template=np.array([numbers[kind_of(pods[row])] for row in came]),
+        pod_names=None,
+        pod_arrival_s=np.zeros(count),
+        pod_run_s=np.full(count, np.inf),
+        pod_end_s=np.full(count, np.nan),
+        pod_outcome=np.zeros(count, np.uint8),
+        pod_node=None,
+        node_templates=(),
+        node_template=np.zeros(0, np.int32),
+        node_names=(),
+        node_joins_s=nothing,
+        node_leaves_s=nothing,
+    )
 
 
 def configuration(policy: str, sizes: Iterator[Size]) -> dict[str, Any]:
@@ -105,18 +141,18 @@ def place(
     nodes: list[Row], pods: list[Row], arrivals: dict[str, Any], policy: str, seed: int
 ) -> list[bool]:
     """Whether each pod found its place, in the order in which they came."""
-    config = configuration(policy, map(size_of, pods))
-    plugins = [GpuShare, POLICY[policy]]
-    with sp.Cluster(
-        config, seed=seed, plugins=plugins, tie_break="name", detail=False, strict=True
-    ) as cluster:
-        named = zip(sorted(nodes, key=lambda row: row["sn"]), arrivals["nodes"], strict=True)
-        cluster.apply([node_of(row, number) for row, number in named])
-        came = [pod_of(pods[row], number) for number, row in enumerate(arrivals["pods"])]
-        cluster.apply(came)
-        cluster.run()
-        placed = {pod.name for pod in cluster.pods(pending=False)}
-    return [pod["metadata"]["name"] in placed for pod in came]
+    named = zip(sorted(nodes, key=lambda row: row["sn"]), arrivals["nodes"], strict=True)
+    result = sp.simulate(
+        trace_of(pods, arrivals["pods"]),
+        nodes=[node_of(row, number) for row, number in named],
+        config=configuration(policy, map(size_of, pods)),
+        plugins=[GpuShare, POLICY[policy]],
+        seeds=[seed],
+        tie_break="name",
+        strict=True,
+        samples=2,
+    )
+    return [state == "running" for state in result.runs[0].pods["state"]]
 
 
 def allocation(nodes: list[Row], came: list[Row], placed: list[bool]) -> list[float]:

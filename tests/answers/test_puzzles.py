@@ -14,6 +14,7 @@ from tests.answers import (
     puzzles_more,
     puzzles_nodes,
     puzzles_pairs,
+    puzzles_places,
     puzzles_pods,
     puzzles_shapes,
     puzzles_storage,
@@ -33,6 +34,7 @@ PUZZLES = [
     *puzzles_shapes.PUZZLES,
     *puzzles_amounts.PUZZLES,
     *puzzles_volumes.PUZZLES,
+    *puzzles_places.PUZZLES,
 ]
 
 

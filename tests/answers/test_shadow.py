@@ -28,9 +28,9 @@ CONFIG: dict[str, Any] = {
 class Live:
     """A cluster whose pods are placed by hand, with versions as an API server gives them."""
 
-    def __init__(self, config: Any = None) -> None:
+    def __init__(self, config: Any = None, **options: Any) -> None:
         self.decided: list[Any] = []
-        self.shadow, self.lacking = make_shadow(config, on_decided=self.decided.append)
+        self.shadow, self.lacking = make_shadow(config, on_decided=self.decided.append, **options)
         self._versions = count(100)
 
     def versioned(self, thing: Any) -> Any:
@@ -92,6 +92,19 @@ def test_a_node_that_we_turn_down_is_named_with_the_plugin() -> None:
     live.bind(live.add(pod("big", cpu=4)), "n1")
     assert live.outcomes() == [Outcome.DIFFERENT]
     assert "our NodeResourcesFit turns it down: Insufficient cpu" in live.decided[0].reason.text
+
+
+def test_feature_gates_are_those_of_the_other_scheduler() -> None:
+    """Without NodeDeclaredFeatures, which is beta, nobody asks what a node's kubelet knows."""
+    found = []
+    for gates in ({}, {"AllBeta": False}):
+        live = Live(feature_gates=gates)
+        live.begin(*_nodes(1))
+        rootless = pod("rootless", spec={"hostNetwork": True, "hostUsers": False})
+        live.bind(live.add(rootless), "n0")
+        found += live.outcomes()
+
+    assert found == [Outcome.DIFFERENT, Outcome.SAME]
 
 
 def test_a_change_it_had_not_heard_of_is_a_stale_view() -> None:

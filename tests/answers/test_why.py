@@ -190,6 +190,18 @@ def test_a_decision_explains_itself() -> None:
     )
 
 
+def test_where_it_stands_is_told_as_the_question_found_it() -> None:
+    """Backoff begins at a second and doubles with each attempt that fails."""
+    cluster = sp.Cluster.from_dump([node("a"), pod(cpu="9")])
+    cluster.run()
+    place = cluster.place("default/p")
+
+    line = str(cluster.why("p")).splitlines()[1]
+
+    assert 0 < place.backoff_s <= 2 ** (place.attempts - 1)
+    assert line.endswith(f", {place.backoff_s:g} s of backoff left")
+
+
 @pytest.mark.parametrize("columns", [80, 60])
 def test_text_fits_and_is_plain(tmp_path: Path, columns: int) -> None:
     hostile = taint("x", "a")

@@ -45,6 +45,17 @@ TEMPLATE = {
 WORKLOAD = {"selector": {"matchLabels": {"a": "b"}}, "template": TEMPLATE}
 
 
+def test_deleting_again_what_is_on_its_way_out_changes_nothing_and_answers_with_it() -> None:
+    store = new_store()
+    create_node(store, "n")
+    create_pod(store)
+    bind(store, "p", "n")
+    going, log = delete(store, POD, "p"), Log(store)
+
+    assert delete(store, POD, "p") == going == get_pod(store, "p")
+    assert log.story == []
+
+
 def test_a_pod_on_no_node_goes_at_once() -> None:
     store = new_store()
     create_pod(store)

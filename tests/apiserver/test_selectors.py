@@ -4,12 +4,23 @@ from __future__ import annotations
 
 import pytest
 
-from stowplan.apiserver.selectors import parse_field_selector
+from stowplan.apiserver.selectors import parse_field_selector, predicate
+from stowplan.cluster.port import ListOptions
 from stowplan.errors import BadRequest
 from stowplan.objects.api import Patch
 from stowplan.objects.base import ObjectMeta, ObjectReference
 from stowplan.objects.coordination import Event
-from stowplan.objects.kinds import EVENT, NAMESPACE, NODE, POD, SERVICE
+from stowplan.objects.kinds import (
+    DEPLOYMENT,
+    EVENT,
+    JOB,
+    NAMESPACE,
+    NODE,
+    POD,
+    RESOURCE_SLICE,
+    SERVICE,
+    Kind,
+)
 from tests.apiserver.things import (
     bind,
     create,
@@ -127,3 +138,28 @@ def test_a_field_that_cannot_be_selected_is_a_bad_request(selector: str) -> None
 def test_a_label_selector_that_makes_no_sense_is_a_bad_request() -> None:
     with pytest.raises(BadRequest):
         names(new_store(), POD, label_selector="a in")
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        (JOB, 'field label "spec.x" not supported for Job'),
+        (
+            RESOURCE_SLICE,
+            "field label not supported for resource.k8s.io/v1, Kind=ResourceSlice: spec.x",
+        ),
+        (POD, "field label not supported: spec.x"),
+        (NODE, "field label not supported: spec.x"),
+        (
+            DEPLOYMENT,
+            '"spec.x" is not a known field selector: only "metadata.name", "metadata.namespace"',
+        ),
+    ],
+)
+def test_fields_that_cannot_be_selected_by_are_named_as_kube_apiserver_does(
+    kind: Kind, text: str
+) -> None:
+    for operator in ("=", "!="):
+        with pytest.raises(BadRequest) as refused:
+            predicate(kind, ListOptions("", f"metadata.name=a,spec.x{operator}1"))
+        assert refused.value.message == text

@@ -102,7 +102,7 @@ ROOTS = [
     "autoscaling.Scale",
     "meta.DeleteOptions",
 ]
-SCALARS = {"string": "s", "bool": "b", "bytes": "y", "double": "d"}
+SCALARS = {"string": "s", "bool": "b", "bytes": "y"}
 SCALARS |= dict.fromkeys(("int64", "uint32", "uint64"), "i")
 SCALARS["int32"] = "j"
 

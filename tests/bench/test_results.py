@@ -180,6 +180,8 @@ def test_every_goal_of_the_issue_is_there() -> None:
         "Gangs": {1000 * 10 / 4},
         "GangsInRacks": {100 * 100 / 5},
         "GangOfThousand": {1000},
+        "GangTooLarge": {3500},
+        "GangTooLargeForRacks": {3500},
     }
     assert [(limit.first_bind_s, limit.mib) for limit in LIMITS] == [
         (5.0, 0.0),

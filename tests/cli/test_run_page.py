@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -13,11 +14,13 @@ import pytest
 from stowplan.cli import _run_page
 from stowplan.cli._run_page import RunPage
 from stowplan.cluster.tls import client_context
+from stowplan.runtime.certs import self_signed
 from stowplan.runtime.live import Looking
 from stowplan.runtime.page_port import COOKIE, RIGHT
 from stowplan.runtime.server import SecureServer
 from stowplan.runtime.surface import ServingOptions
 from tests.builders import node, pod
+from tests.core.harness import START_S
 from tests.runtime.surfaces import ADMIN, VIEWER, Served
 
 
@@ -33,7 +36,7 @@ class Browser:
 
 
 @asynccontextmanager
-async def serving(served: Served) -> AsyncIterator[Browser]:
+async def serving(served: Served, options: ServingOptions | None = None) -> AsyncIterator[Browser]:
     surface = served.surface
     looking = Looking(
         served.driver,
@@ -44,7 +47,8 @@ async def serving(served: Served) -> AsyncIterator[Browser]:
         surface.log,
     )
     surface.page = page = RunPage(looking)
-    server = SecureServer(ServingOptions(bind_address="127.0.0.1", port=0), surface)
+    options = options or ServingOptions(bind_address="127.0.0.1", port=0)
+    server = SecureServer(options, surface)
     await server.start()
     served.store.put(pod("huge", cpu="64"))
     served.run(1)
@@ -96,6 +100,30 @@ async def test_a_token_is_handed_over_once_and_kept_where_no_script_reads_it() -
         served.reviews.users.clear()
         served.clock.now_s += 3600
         assert (await browser.ask("/ui/api/map"))[0] == 401
+
+
+async def test_it_is_known_by_the_names_of_its_certificates_alone(tmp_path: Path) -> None:
+    cert, key = tmp_path / "tls.crt", tmp_path / "tls.key"
+    pair = self_signed(["scheduler.example", "10.9.8.7"], START_S)
+    cert.write_bytes(pair.cert)
+    key.write_bytes(pair.key)
+    options = ServingOptions(
+        bind_address="0.0.0.0",
+        port=0,
+        cert_file=str(cert),
+        key_file=str(key),
+        sni_cert_keys=(f"{cert},{key}:*.other.example",),
+    )
+    token = {"Authorization": f"Bearer {ADMIN}"}
+    async with serving(pods(), options) as browser:
+        for host in ("127.0.0.1:1", "scheduler.example", "10.9.8.7:10259", "a.other.example"):
+            assert (await browser.ask("/ui/api/map", headers={**token, "Host": host}))[0] == 200
+        for host in ("evil.example", "b.a.other.example", "10.9.8.8"):
+            for path in ("/ui/api/map", f"/ui/?key={ADMIN}"):
+                status, told = await browser.ask(path, headers={**token, "Host": host})
+                assert status == 403
+                assert "--tls-sni-cert-key" in told["message"]
+        assert (await browser.ask("/healthz", headers={"Host": "evil.example"}))[0] == 200
 
 
 async def test_it_shows_what_runs_and_changes_forks_alone() -> None:

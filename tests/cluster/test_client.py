@@ -415,10 +415,20 @@ async def listed(
     return await done
 
 
-async def test_a_list_comes_in_pages() -> None:
-    first = {"metadata": {"resourceVersion": "9", "continue": "token"}, "items": [pod("a", 3)]}
-    last = {"metadata": {"resourceVersion": "9"}, "items": [pod("b", 4), pod("c", 5)]}
-    async with talk(answers(first), answers(last)) as (server, client):
+def page(*items: Any, **metadata: str) -> dict[str, Any]:
+    return {"metadata": {"resourceVersion": "9", **metadata}, "items": list(items)}
+
+
+def as_go_writes_it(page: dict[str, Any]) -> bytes:
+    """The kind first, and no blanks."""
+    typed = {"kind": "PodList", "apiVersion": "v1", **page}
+    return json.dumps(typed, separators=(",", ":")).encode()
+
+
+@pytest.mark.parametrize("written", [lambda page: page, as_go_writes_it])
+async def test_a_list_comes_in_pages(written: Callable[[Any], Any]) -> None:
+    first, last = page(pod("a", 3), **{"continue": "token"}), page(pod("b", 4), pod("c", 5))
+    async with talk(answers(written(first)), answers(written(last))) as (server, client):
         result = await listed(client, ListOptions(field_selector="status.phase!=Failed"))
 
     assert isinstance(result, ListResult)
@@ -426,6 +436,20 @@ async def test_a_list_comes_in_pages() -> None:
     assert result.resource_version == "9"
     asked = {"limit": "500", "fieldSelector": "status.phase!=Failed"}
     assert [seen.query for seen in server.seen] == [asked, {**asked, "continue": "token"}]
+
+
+async def test_the_next_page_is_asked_for_before_this_one_is_read() -> None:
+    """So one that cannot be read has a successor, which comes too late."""
+    broken = as_go_writes_it(page({"spec": 7}, **{"continue": "token"}))
+    results: list[ListResult | ApiError] = []
+    async with talk(answers(broken), answers(page(pod("b", 4)))) as (server, client):
+        client.list(POD, ListOptions(), results.append)
+        await server.has_seen(2)
+        one = await listed(client)
+
+    assert isinstance(one, ListResult)
+    assert len(results) == 1
+    assert isinstance(results[0], Unavailable)
 
 
 async def test_a_list_may_hold_nulls_as_go_writes_them() -> None:
@@ -442,7 +466,7 @@ async def test_a_list_may_hold_nulls_as_go_writes_them() -> None:
 
 
 async def test_a_list_of_which_a_page_fails_is_no_list() -> None:
-    first = {"metadata": {"resourceVersion": "9", "continue": "old"}, "items": [pod("a", 3)]}
+    first = page(pod("a", 3), **{"continue": "old"})
     gone = {"kind": "Status", "reason": "Expired", "message": "too old", "code": 410}
     async with talk(answers(first), answers(gone, 410)) as (_, client):
         assert isinstance(await listed(client), Gone)

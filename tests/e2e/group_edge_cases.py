@@ -188,9 +188,10 @@ QUEUEING = [
         "members near each other",
         GANGS,
         [
+            # The emptier nodes are better: chance does not begin where there is room for one alone.
             node("a", cpu="1", labels={ZONE: "x"}),
-            node("b", cpu="1", labels={ZONE: "y"}),
-            node("c", cpu="1", labels={ZONE: "y"}),
+            node("b", cpu="2", labels={ZONE: "y"}),
+            node("c", cpu="2", labels={ZONE: "y"}),
             group("g", 2),
             *labelled(2, affinity=pod_affinity({"app": "g"}, ZONE)),
         ],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import math
 import subprocess
 import sys
 from collections import Counter
@@ -108,6 +109,51 @@ def test_no_gpu_is_given_away_twice(
         assert max(given_away.values(), default=0) <= 1000
         assert {gpu for _, gpu in given_away} <= {"0", "1"}
     cluster.close()
+
+
+TYPICAL = ((1000, 300, 1), (2000, 700, 1), (4000, 1000, 1), (500, 0, 0))
+"""Cpu, parts of each GPU, GPUs; each as frequent as the others."""
+
+
+def _fragment(cpu: int, left: list[int]) -> float:
+    """What is of no use to a typical pod, on average, by the paper's definition."""
+    useless = 0
+    for wanted, milli, count in TYPICAL:
+        can_run = count and cpu >= wanted and sum(gpu >= milli for gpu in left) >= count
+        useless += sum(gpu for gpu in left if gpu < milli or not can_run)
+    return useless / len(TYPICAL)
+
+
+def _best_gpu(cpu: int, left: list[int], wanted: int, milli: int) -> int | None:
+    ratings = {}
+    for n, gpu in enumerate(left):
+        if gpu >= milli and cpu >= wanted:
+            after = [*left[:n], gpu - milli, *left[n + 1 :]]
+            grown = _fragment(cpu - wanted, after) - _fragment(cpu, left)
+            ratings[n] = int(100 / (1 + math.exp(grown / 1000)))
+    return max(ratings, key=lambda n: (ratings[n], -n), default=None)
+
+
+@given(st.lists(st.tuples(st.sampled_from([500, 1500, 2500]), st.sampled_from([150, 300, 450]))))
+@settings(max_examples=50)
+def test_a_share_gets_the_gpu_that_its_node_was_rated_with(
+    fgd: ModuleType, shares: list[tuple[int, int]]
+) -> None:
+    config = fgd.configuration("FGD", (fgd.Size(*size, "") for size in TYPICAL))
+    plugins = [fgd.GpuShare, fgd.POLICY["FGD"]]
+    shape = {"cpu_milli": "12000", "memory_mib": "1024", "gpu": "3", "model": "A"}
+    cpu, left = 12000, [1000] * 3
+    with sp.Cluster(config, plugins=plugins, strict=True) as cluster:
+        cluster.apply(fgd.node_of({"sn": "a", **shape}, 1))
+        for number, (wanted, milli) in enumerate(shares):
+            cluster.apply(fgd.pod_of(_row(wanted, milli, 1), number))
+            cluster.run()
+            found = {it.name: it.metadata.annotations for it in cluster.pods(pending=False)}
+            best = _best_gpu(cpu, left, wanted, milli)
+            assert (best is None) == (f"p-{number}" not in found)
+            if best is not None:
+                assert (found[f"p-{number}"] or {})["example.com/gpus"] == str(best)
+                cpu, left[best] = cpu - wanted, left[best] - milli
 
 
 def test_preemption_reckons_with_the_gpus_that_victims_give_back(fgd: ModuleType) -> None:

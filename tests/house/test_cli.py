@@ -60,6 +60,18 @@ print(json.dumps(sorted({"numpy", "aiohttp", "rich", "msgspec", "yaml"} & set(sy
     assert json.loads(run.stdout.splitlines()[-1]) == []
 
 
+def test_a_scheduler_lists_before_it_loads_what_serves_its_port() -> None:
+    """It takes a third of the start to load: the API server is asked first."""
+    script = """
+import sys
+import stowplan.cli.run, stowplan.cli._run_page, stowplan.runtime.live
+print("aiohttp" in sys.modules)
+"""
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+
+    assert run.stdout == "False\n"
+
+
 def test_version() -> None:
     result = CliRunner().invoke(main, ["--version"])
 

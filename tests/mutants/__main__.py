@@ -40,7 +40,9 @@ def main() -> int:
         os.execve(sys.executable, command, {**os.environ, **ENVIRONMENT})
     preload()
     mutants = sample(options.seed, options.count, tuple(options.rooms.split(",")), options.module)
-    coverage = load_map(lambda text: print(text, file=sys.stderr, flush=True))
+    coverage = load_map(
+        lambda text: print(text, file=sys.stderr, flush=True), workers=options.workers
+    )
     started = time.perf_counter()
     outcomes: list[Outcome] = []
     for outcome in _run_all(mutants, coverage, options.workers, options.seconds):

@@ -16,8 +16,10 @@ import re
 import shutil
 import time
 from collections import defaultdict
+from collections.abc import Callable
 from difflib import SequenceMatcher
 from functools import cache
+from multiprocessing import get_context
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -43,7 +45,12 @@ FOLDERS = (
     "world",
     "fuzz",
     "cli",
+    "answers",
+    "offline",
+    "sim",
+    "web",
 )
+"""Not those that measure: on a busy machine they would notice what is not there."""
 MARKS = "not e2e and not ui and not (slow and simulation)"
 """What `make test` runs."""
 LEFT_OUT = {"test_memory.py"}
@@ -127,7 +134,7 @@ class CoverageMap:
 
         def order(test: str) -> tuple[int, int, float, str]:
             named = len(words & _words_of(test))
-            return _distance(mutant, test), -named, self.seconds[test], test
+            return distance(mutant, test), -named, self.seconds[test], test
 
         return sorted(found, key=order)
 
@@ -145,7 +152,7 @@ class CoverageMap:
         return found
 
 
-def _distance(mutant: Mutant, test: str) -> int:
+def distance(mutant: Mutant, test: str) -> int:
     """How far a test is from a module: a line that much runs through is run by many others."""
     room, *folders, name = mutant.path.relative_to(PACKAGE).parts
     _, place, *_ = test.split("/")
@@ -189,21 +196,33 @@ def _lines_with(name: str) -> list[tuple[str, int]]:
     ]
 
 
-def load_map(say: Any) -> CoverageMap:
+def load_map(say: Callable[[str], None], workers: int) -> CoverageMap:
     """What is kept, after measuring the test modules that are new or no longer hold."""
+    modules = _test_modules()
+    unknown = [path for path in modules if not _holds(_kept_file(path), path)]
+    if unknown:
+        _kept_file(unknown[0]).parent.mkdir(parents=True, exist_ok=True)
+        with get_context("fork").Pool(workers) as pool:
+            for said in pool.imap_unordered(_measure_apart, unknown):
+                say(said)
     found = CoverageMap()
-    for path in _test_modules():
-        kept = (
-            KEPT / "coverage" / (str(path.relative_to(ROOT / "tests")).replace("/", "-") + ".json")
-        )
-        if not _holds(kept, path):
-            say(f"measuring {path.relative_to(ROOT)}")
-            kept.parent.mkdir(parents=True, exist_ok=True)
-            if run_in_fork(lambda path=path, kept=kept: _measure(path, kept), MODULE_S_MAX) != 0:
-                say(f"{path.relative_to(ROOT)} cannot be measured, and is left out")
-                kept.write_text(json.dumps({"hash": _asked(path), "tests": {}, "files": {}}))
-        found.add(json.loads(kept.read_text()))
+    for path in modules:
+        found.add(json.loads(_kept_file(path).read_text()))
     return found
+
+
+def _kept_file(module: Path) -> Path:
+    name = str(module.relative_to(ROOT / "tests")).replace("/", "-")
+    return KEPT / "coverage" / f"{name}.json"
+
+
+def _measure_apart(module: Path) -> str:
+    """In a process of its own; says what came of it."""
+    kept, name = _kept_file(module), module.relative_to(ROOT)
+    if run_in_fork(lambda: _measure(module, kept), MODULE_S_MAX) == 0:
+        return f"measured {name}"
+    kept.write_text(json.dumps({"hash": _asked(module), "tests": {}, "files": {}}))
+    return f"{name} cannot be measured, and is left out"
 
 
 def _test_modules() -> list[Path]:

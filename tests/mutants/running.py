@@ -2,8 +2,9 @@
 
 The working tree is never touched: each worker has a folder with a copy of the package, put first
 on the path.  Tests run in two goes, because most mutants are caught by the first: a few fast tests
-from each module that has some, then the others, in turns from each module, as many as fit in the
-time: the hundredth test of one module says less than the fifth of another.
+from each module that has some.  Then the others, as many as fit in the time: all that are meant for
+the mutated module, then in turns from each, for the hundredth test of one says less than the fifth
+of another.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from typing import IO
 
 import pytest
 
-from tests.mutants.coverage_map import KEPT, CoverageMap
+from tests.mutants.coverage_map import KEPT, CoverageMap, distance
 from tests.mutants.mutations import Mutant
 from tests.mutants.processes import run_in_fork
 from tests.mutants.sampling import PACKAGE, ROOT
@@ -78,7 +79,8 @@ class Bench:
         tests = self._coverage.tests_for(mutant)
         if not tests:
             return Outcome(mutant, False, "no test runs this line")
-        first, rest = self._in_two_goes(tests)
+        near = {test for test in tests if distance(mutant, test) == 0}
+        first, rest = self._in_two_goes(tests, near)
         with _planted(mutant, self._source):
             for go in (first, rest):
                 how = self._run_tests(go) if go else ""
@@ -86,7 +88,7 @@ class Bench:
                     return Outcome(mutant, True, how)
         return Outcome(mutant, False, f"{len(first) + len(rest)} of {len(tests)} tests passed")
 
-    def _in_two_goes(self, tests: list[str]) -> tuple[list[str], list[str]]:
+    def _in_two_goes(self, tests: list[str], near: set[str]) -> tuple[list[str], list[str]]:
         per_module: Counter[str] = Counter()
         first: list[str] = []
         left: list[tuple[int, int, str]] = []
@@ -102,7 +104,8 @@ class Bench:
                 first.append(test)
                 seconds += cost
             else:
-                left.append((per_module[module], place, test))
+                turn = 0 if test in near else per_module[module]
+                left.append((turn, place, test))
         rest: list[str] = []
         seconds = 0.0
         for _, _, test in sorted(left)[:REST_MAX]:

@@ -10,9 +10,11 @@ import pytest
 
 from stowplan.errors import ApiError, Conflict, Invalid, Unavailable
 from stowplan.framework.effects import Sleep
-from stowplan.objects.api import Delete, Get, Patch, Update
+from stowplan.objects.api import Create, Delete, Get, Patch, Update
 from stowplan.objects.codec import convert
 from stowplan.objects.devices import Allocation, ResourceClaim
+from stowplan.objects.kinds import POD as POD_KIND
+from stowplan.objects.pod import ContainerExtendedResourceRequest
 from stowplan.plugins.dynamic_resources.attempt import Attempt, OwnClaim
 from stowplan.plugins.dynamic_resources.binding import ClaimBinding
 from stowplan.plugins.dynamic_resources.claim_cache import ClaimCache
@@ -24,8 +26,9 @@ from stowplan.plugins.dynamic_resources.claim_writes import (
     delete_claim,
 )
 from stowplan.plugins.dynamic_resources.device_counts import DeviceCounts
+from stowplan.plugins.dynamic_resources.extended_resources import new_special_claim
 from stowplan.plugins.dynamic_resources.group_claims import consumer_of
-from tests.builders import World, info
+from tests.builders import World, info, pod
 from tests.plugins.device_objects import allocated, claim, claiming, device_class
 
 POD = claiming("c")
@@ -156,6 +159,24 @@ def test_binding_waits_for_the_driver() -> None:
     assert run.now_s == 10.0
     assert not run.cache.is_in_flight(PROTECTED)
     assert run.cache.held.is_used(("gpu.example.com", "a", "gpu-0"))
+
+
+def test_devices_that_need_no_driver_are_not_waited_for_nor_talked_about() -> None:
+    run = Binding()
+    told: list[Any] = []
+    run.world.handle.record = lambda *note: told.append(note)
+    run.attempt.given[0] = GIVEN
+    run.stored = lambda version, *_: claim("c", status=allocated("gpu-0"))  # type: ignore[method-assign]
+
+    assert run.run() is None
+    assert (run.now_s, told) == (0.0, [])
+    assert run.world.objects.derived(DeviceCounts).waits == []
+
+    waits = Binding()
+    waits.world.handle.record = lambda *note: told.append(note)
+    waits.run(waits.stored(3, "Ready"))
+    note = "waiting for binding conditions for device on node a"
+    assert told == [(POD, "Normal", "BindingConditionsPending", "Scheduling", note)]
 
 
 def test_a_driver_that_fails_or_never_answers_ends_it() -> None:
@@ -294,3 +315,101 @@ def test_a_server_that_fails_every_write_is_believed_in_the_end() -> None:
     answers = (LOST, *[PROTECTED, LOST] * (TRIES - 1))
     with pytest.raises(WriteFailed, match="add allocation and reservation"):
         driven(bind_claim(PROTECTED, GIVEN, POD, 0.0), *answers)
+
+
+# -- the claim for extended resources (spec/dra.md, 9.3) --------------------------------------
+
+WANTS = pod("p", requests={"example.com/gpu": "1"})
+MAPPED = ContainerExtendedResourceRequest(
+    container_name="main", resource_name="example.com/gpu", request_name="container-0-request-0"
+)
+NAME = "p-extended-resources-x7"
+
+
+class SpecialBinding:
+    """A pod whose claim is made on the way; time passes as it sleeps."""
+
+    def __init__(self, *mappings: ContainerExtendedResourceRequest) -> None:
+        self.now_s = 0.0
+        self.asked: list[Any] = []
+        self.world = World(device_class())
+        self.world.handle.now = lambda: self.now_s
+        self.cache = self.world.objects.derived(ClaimCache)
+        self.attempt = Attempt([OwnClaim(new_special_claim(WANTS), is_special=True)])
+        self.attempt.given[0] = GIVEN
+        self.attempt.mappings = mappings
+        self.cache.begin(self.attempt.claims[0].claim, GIVEN)
+        self.binding = ClaimBinding(self.world.handle, self.cache, 600.0)
+        self.counts = self.world.objects.derived(DeviceCounts).creates
+
+    def run(self, *, shown_after_s: float = 0.0, refused: type[Any] | None = None) -> str:
+        """What PreBind says; requests of the type `refused` are."""
+        made = claim(NAME, finalizers=[FINALIZER])
+        given = claim(NAME, status=allocated("gpu-0"), resourceVersion="2")
+        steps, answer = self.binding.bind(self.attempt, info(WANTS), "a"), None
+        try:
+            while True:
+                wanted = steps.send(answer)
+                answer = None
+                if isinstance(wanted, Sleep):
+                    self.now_s += wanted.seconds
+                else:
+                    self.asked.append(wanted)
+                    about_pod = isinstance(wanted, Patch) and wanted.kind is POD_KIND
+                    answer = made if isinstance(wanted, Create) else WANTS if about_pod else given
+                    if refused is not None and isinstance(wanted, refused):
+                        answer = Invalid("no")
+                if self.now_s >= shown_after_s and len(self.asked) > 1:
+                    self.world.add(made)
+        except StopIteration as stop:
+            return "" if stop.value is None else str(stop.value.message)
+
+
+def test_a_claim_for_extended_resources_is_made_written_awaited_and_told_to_the_kubelet() -> None:
+    run = SpecialBinding(MAPPED)
+
+    assert run.run(shown_after_s=3.0) == ""
+    assert run.now_s == 3.0
+    create, allocate, mapping = run.asked
+    assert isinstance(create, Create)
+    metadata = create.body.metadata  # type: ignore[union-attr]
+    assert (metadata.name, metadata.uid, metadata.generate_name) == (
+        "",
+        "",
+        "p-extended-resources-",
+    )
+    assert (allocate.name, allocate.subresource) == (NAME, "status")
+    assert (mapping.kind, mapping.name, mapping.subresource) == (POD_KIND, "p", "status")
+    assert mapping.body["metadata"] == {"uid": WANTS.uid}
+    told = mapping.body["status"]["extendedResourceClaimStatus"]
+    assert told["resourceClaimName"] == NAME
+    assert told["requestMappings"] == [
+        {
+            "containerName": "main",
+            "resourceName": "example.com/gpu",
+            "requestName": "container-0-request-0",
+        }
+    ]
+    assert dict(run.counts) == {"success": 1}
+    assert run.cache.held.is_used(("gpu.example.com", "a", "gpu-0"))
+
+
+def test_what_can_go_wrong_with_a_claim_for_extended_resources() -> None:
+    refused, unseen, unmapped, unheard = (
+        SpecialBinding(*mappings) for mappings in ([MAPPED], [MAPPED], [], [MAPPED])
+    )
+    text = "create claim for extended resources default/<extended-resources>: no"
+    assert refused.run(refused=Create) == text
+    assert dict(refused.counts) == {"failure": 1}
+    assert not refused.cache.held.is_used(("gpu.example.com", "a", "gpu-0"))
+
+    late = f"wait for claim default/{NAME} in the assume cache: context deadline exceeded"
+    assert unseen.run(shown_after_s=1000.0) == late
+    assert unseen.now_s == 120.0
+
+    nothing = "nil or empty request mappings, no update of pod default/p"
+    assert unmapped.run() == f"{nothing} ExtendedResourceClaimStatus"
+
+    assert (
+        unheard.run(refused=Patch) == f"add allocation and reservation to claim default/{NAME}: no"
+    )

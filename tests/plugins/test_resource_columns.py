@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from unittest.mock import patch
+
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stowplan.objects.pod import Pod
+from stowplan.plugins._shared import resource_columns
 from stowplan.plugins._shared.resource_columns import ResourceColumns, ResourceTable
 from tests.builders import World, node, pod
 
@@ -73,6 +76,17 @@ class Life:
 def test_rooms_that_followed_agree_with_new_ones(
     steps: list[tuple[str, int, int]], stride: int
 ) -> None:
+    follow(steps, stride)
+
+
+@settings(deadline=None, max_examples=60)
+@given(changes, st.integers(1, 12))
+def test_and_if_even_one_change_is_many(steps: list[tuple[str, int, int]], stride: int) -> None:
+    with patch.multiple(resource_columns, FEW=0, ROWS_PER_CHANGE=1):
+        follow(steps, stride)
+
+
+def follow(steps: list[tuple[str, int, int]], stride: int) -> None:
     life = Life()
     table = life.world.table
     followed = ResourceTable(table)

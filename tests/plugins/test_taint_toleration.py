@@ -15,6 +15,7 @@ from stowplan.objects.pod import Pod
 from stowplan.plugins.taint_toleration import TaintToleration
 from tests.builders import World, info, node, pod
 from tests.plugins.asking import filtered, hint, raw_scores, scores
+from tests.small_limits import small_limits
 
 REFUSED = unresolvable("node(s) had untolerated taint(s)")
 
@@ -183,3 +184,15 @@ def test_same_answers_as_the_definition(
     ]
     assert counted is not None
     assert list(counted.values()) == [open_taints(t, "PreferNoSchedule") for t in per_node]
+
+
+def test_answers_follow_when_the_lists_of_taints_are_numbered_anew() -> None:
+    """The table forgets lists that no node has any more, and numbers the others from the start."""
+    with small_limits():
+        world = World(tainted("a"), tainted("b"))
+        asked = TaintToleration(None, world.handle)
+        asking = tolerating(*({"key": f"k{n}", "operator": "Exists"} for n in range(0, 20, 2)))
+        for n in range(20):
+            world.add(tainted("a", taint("NoSchedule", f"k{n}")))
+            refused = filtered(asked, world, asking)
+            assert [name for name, it in refused.items() if it is not None] == ["a"] * (n % 2)

@@ -84,7 +84,10 @@ class GroupedQueueMachine(RuleBasedStateMachine):
             {PROFILE: profile},
             live_pod=lambda key: self.pods.get(key),
             group_gates=frozenset({"Whole"}),
+            on_hold=lambda plugin, held: self.told.append((plugin, [it.info.key for it in held])),
         )
+        self.told: list[tuple[str, list[str]]] = []
+        """Which plugin holds back whom."""
         self.pods: dict[str, PodInfo] = {}
         self.taken: list[tuple[QueuedPod, list[QueuedPod]]] = []
         self.serial = 0
@@ -373,3 +376,15 @@ def test_a_group_that_is_held_back_stays_so_when_a_member_goes() -> None:
     machine.queue.delete(machine.pods.pop("default/p1"))
 
     assert machine.queue.pending_counts()["gated"] == 1
+
+
+def test_whoever_holds_back_a_group_is_named_for_all_its_members() -> None:
+    machine = GroupedQueueMachine()
+    machine.whole.held.add("default/g")
+    machine.come("g", 2, False, 0)
+    assert machine.told == [("Whole", ["default/p1", "default/p2"])]
+
+    machine.come("g", 1, False, 0)
+    assert machine.told[1:] == [("Whole", ["default/p1", "default/p2", "default/p3"])]
+    machine.come("h", 1, False, 0)
+    assert len(machine.told) == 2

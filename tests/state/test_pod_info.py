@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stowplan.objects.pod import Pod
 from stowplan.objects.resources import fit_score_requests, pod_nonzero_requests, pod_requests
 from stowplan.state.pod_info import PodInfo
 from tests.builders import pod
@@ -126,3 +128,30 @@ def test_what_a_kind_says_of_its_size_is_what_the_pod_makes(
     assert kind.running_requests == pod_requests(thing, use_status=True)
     assert kind.nonzero_requests == pod_nonzero_requests(thing, use_status=True)
     assert kind.fit_score_requests == fit_score_requests(thing)
+
+
+def test_running_replicas_have_in_common_what_an_api_server_sends_for_each() -> None:
+    def sent(number: int) -> bytes:
+        """With a claim, a group and a token's volume of its own."""
+        spec = {
+            "nodeName": f"node-{number % 2}",
+            "tolerations": [{"key": "team", "operator": "Exists"}],
+            "nodeSelector": {"disk": "ssd"},
+            "schedulingGroup": {"podGroupName": f"gang-{number}"},
+            "volumes": [
+                {"name": f"token-{number}", "projected": {}},
+                {"name": "data", "persistentVolumeClaim": {"claimName": f"data-{number}"}},
+            ],
+        }
+        labels = {"app": "web"}
+        return msgspec.json.encode(pod(f"web-{number}", cpu=1, labels=labels, spec=spec))
+
+    lines = [sent(number) for number in range(4)]
+    pods = [msgspec.json.decode(line, type=Pod) for line in lines]
+    kinds = {PodInfo(each).kind for each in pods}
+
+    assert len(kinds) == 1
+    assert pods == [msgspec.json.decode(line, type=Pod) for line in lines]
+    assert len({id(each.spec.containers) for each in pods}) == 1
+    assert len({id(each.spec.tolerations) for each in pods}) == 1
+    assert len({id(each.metadata.labels) for each in pods}) == 1

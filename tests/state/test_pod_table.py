@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -12,10 +13,10 @@ from tests.builders import pod
 
 
 def _pod(number: int) -> PodInfo:
-    """Of ten kinds; some carry terms, mount claims or have labels."""
+    """Of ten kinds; some carry terms, mount claims or have labels.  Few have a priority."""
     sort = number % 10
     term = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": f"a{sort}"}}}
-    spec = {}
+    spec: dict[str, Any] = {"priority": max(0, sort - 7)}
     if sort % 3 == 0:
         rule = {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
         spec["affinity"] = {"podAntiAffinity" if sort % 2 else "podAffinity": rule}
@@ -38,7 +39,9 @@ def _content(table: PodTable) -> dict[str, object]:
         for sort in ("required_anti_affinity", "required_affinity")
         for number in range(10)
     }
-    return {"pods": sorted(found), "claims": dict(table.claims), "size": len(table), **terms}
+    below = [table.has_below(priority) for priority in range(4)]
+    claims = dict(table.claims)
+    return {"pods": sorted(found), "claims": claims, "size": len(table), "below": below, **terms}
 
 
 def _churn(table: PodTable, there: dict[int, PodInfo], random: Random, steps: int) -> None:
@@ -76,6 +79,19 @@ def test_a_fork_and_its_origin_go_their_own_ways(seed: int) -> None:
 
     assert _content(table) == _content(_anew(there))
     assert _content(fork) == _content(_anew(theirs))
+
+
+def test_who_is_less_important_is_known_while_it_is_there() -> None:
+    table, plain, urgent = PodTable(), _pod(1), _pod(9)
+    assert not table.has_below(100)
+
+    table.add(urgent, 0)
+    assert not table.has_below(2)
+    assert table.has_below(3)
+    table.add(plain, 1)
+    assert table.has_below(2)
+    table.remove(plain)
+    assert not table.has_below(2)
 
 
 def test_slots_of_kinds_and_pods_that_are_gone_are_used_again() -> None:

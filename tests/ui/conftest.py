@@ -22,10 +22,11 @@ ADDRESS = re.compile(r"the page is at (\S+)")
 
 
 class Server:
-    """A process that prints where its page is."""
+    """A process that prints where it is, mostly where its page is."""
 
-    def __init__(self, *command: str) -> None:
+    def __init__(self, *command: str, says: re.Pattern[str] = ADDRESS) -> None:
         self.command = command
+        self.says = says
         self.start()
 
     def start(self) -> None:
@@ -34,15 +35,16 @@ class Server:
             cwd=ROOT,
             text=True,
             stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
             env={**os.environ, "NO_COLOR": "1"},
         )
         assert self.process.stdout is not None
         for line in self.process.stdout:
-            found = ADDRESS.search(line)
+            found = self.says.search(line)
             if found:
                 self.url = found[1]
                 return
-        raise AssertionError(f"{self.command} said nothing of a page")
+        raise AssertionError(f"{self.command} did not say where it is")
 
     def cpu_s(self) -> float:
         """Processor time that it has used."""
@@ -86,6 +88,8 @@ def open_page(browser: Browser) -> Iterator[OpenPage]:
             viewport={"width": width, "height": 900},
             color_scheme="dark" if scheme == "dark" else "light",
             reduced_motion="reduce",
+            # Certificates that servers make for themselves.
+            ignore_https_errors=True,
         )
         contexts.append(context)
         page = context.new_page()

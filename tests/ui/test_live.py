@@ -7,6 +7,7 @@ import statistics
 import sys
 import time
 import urllib.request
+from typing import Any
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -26,7 +27,7 @@ SHARE_MIN = 0.8
 """Of a processor, which a server that is too slow would use up."""
 
 
-def create(api: str, name: str, cpu: str = "100m") -> None:
+def create(api: str, name: str, cpu: str = "100m", token: str = "", context: Any = None) -> None:
     body = {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -38,9 +39,9 @@ def create(api: str, name: str, cpu: str = "100m") -> None:
     request = urllib.request.Request(
         f"{api}/api/v1/namespaces/default/pods",
         json.dumps(body).encode(),
-        {"Content-Type": "application/json"},
+        {"Content-Type": "application/json", "Authorization": f"Bearer {token}"},
     )
-    urllib.request.urlopen(request).close()
+    urllib.request.urlopen(request, context=context).close()
 
 
 def wait_until(page: Page, condition: str) -> None:

@@ -210,6 +210,34 @@ async def test_other_sites_are_refused(client, headers: dict[str, str]) -> None:
     assert (await client.get("/ui/api/map", headers=headers)).status == 403
 
 
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("127.0.0.1:1", 200),
+        ("localhost", 200),
+        ("[::1]:1", 200),
+        ("Page.example:8002", 200),
+        ("10.1.2.3", 403),
+        ("page.example.evil", 403),
+        ("evil.example", 403),
+    ],
+)
+async def test_a_server_is_only_known_by_its_own_names(host: str, status: int) -> None:
+    guard = Guard(needs_key=True, names=["page.example"])
+    async for client in serving(guard):
+        headers = {"Host": host}
+        # The right key does not help, nor does the cookie.
+        entered = await client.get(
+            f"/ui/{guard.address_suffix}", headers=headers, allow_redirects=False
+        )
+        assert entered.status == (303 if status == 200 else 403)
+        await client.get(f"/ui/{guard.address_suffix}")
+        response = await client.get("/ui/api/map", headers=headers)
+        assert response.status == status
+        if status == 403:
+            assert "--server-name" in (await response.json())["hint"]
+
+
 async def test_forms_of_other_sites_cannot_change_anything(client) -> None:
     response = await client.post(
         "/ui/api/worlds", data="{}", headers={"Content-Type": "text/plain"}
@@ -280,7 +308,10 @@ def test_every_module_is_fetched_at_once() -> None:
         re.findall(r'<link rel="modulepreload" href="([^"]+)">', assets()[""].body.decode())
     )
 
-    assert named == {path for path in assets() if path.endswith(("js", "mjs"))} - {"app.js"}
+    assert named == {path for path in assets() if path.endswith(("js", "mjs"))} - {
+        "app.js",
+        "early.js",
+    }
 
 
 def test_vendored_files_are_those_of_the_manifest() -> None:
@@ -338,3 +369,50 @@ async def test_devices_are_a_resource_of_the_map_and_of_a_node() -> None:
     }
     assert {name: n for name, n in zip(told["names"], told["used"], strict=True) if n} == {node: 2}
     assert {"resource": resource, "used": 2, "whole": 3} in amounts
+
+
+def test_devices_of_no_single_node_stand_beside_the_map() -> None:
+    made = sp.Cluster()
+    made.add_nodes(3, labels={"rack": "1"})
+    made.add_nodes(2, prefix="far", labels={"rack": "2"})
+    rack = {"matchExpressions": [{"key": "rack", "operator": "In", "values": ["1"]}]}
+
+    def devices_at(name: str, generation: int, devices: list[Any], **where: Any) -> dict[str, Any]:
+        pool = {"name": "fabric", "generation": generation, "resourceSliceCount": 1}
+        return {
+            "apiVersion": "resource.k8s.io/v1",
+            "kind": "ResourceSlice",
+            "metadata": {"name": name},
+            "spec": {"driver": "net.example.com", "pool": pool, "devices": devices, **where},
+        }
+
+    one_by_one = [
+        {"name": "a", "allNodes": True},
+        {"name": "b", "nodeSelector": {"nodeSelectorTerms": [rack]}},
+        {"name": "c", "nodeSelector": {"nodeSelectorTerms": [rack]}},
+        {"name": "d", "nodeName": "node-2"},
+    ]
+    result = {"request": "r", "driver": "net.example.com", "pool": "fabric", "device": "b"}
+    claim = {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaim",
+        "metadata": {"name": "held", "namespace": "default"},
+        "spec": {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "net"}}]}},
+        "status": {"allocation": {"devices": {"results": [result]}}},
+    }
+    old = devices_at("old", 1, [{"name": "z"}], allNodes=True)
+    made.put([old, devices_at("new", 2, one_by_one, perDeviceNodeSelection=True), claim])
+    made.run()
+
+    told = map_view(made, Ask(query={"resource": "devices of net.example.com"}))
+
+    assert dict(zip(told["names"], told["whole"], strict=True))["node-2"] == sum(told["whole"]) == 1
+    shared = {row["from"]: row for row in told["shared"]}
+    assert shared["every node"] == {
+        "pool": "fabric", "from": "every node", "nodes": 5, "whole": 1, "used": 0, "claims": [],
+    }  # fmt: skip
+    assert shared["rack In 1"] == {
+        "pool": "fabric", "from": "rack In 1", "nodes": 3, "whole": 2, "used": 1,
+        "claims": ["default/held"],
+    }  # fmt: skip
+    assert map_view(made, Ask())["shared"] == []

@@ -71,7 +71,7 @@ async def test_it_says_what_can_be_seen_and_has_no_queue_and_no_forks(client) ->
     about = await get(client, "")
 
     assert (about["kind"], about["views"]) == ("simulation", ["map", "time"])
-    for path in ("queue", "map", "pods/default/x", "runs/2", "runs/x", "runs/0/nodes/other"):
+    for path in ("queue", "pods/default/x", "runs/2", "runs/x", "runs/0/nodes/other"):
         assert "error" in await get(client, path, status=404)
     for path in (
         "runs/0/map?at=nan",

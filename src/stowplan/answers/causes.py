@@ -9,9 +9,9 @@ from typing import Any
 
 from msgspec import to_builtins
 
-from stowplan.answers.generators.free_volumes import ties
 from stowplan.answers.generators.pod_affinity import REQUIRED, compiled, term_text
 from stowplan.answers.generators.taints import taint_text
+from stowplan.answers.generators.volume_places import ties
 from stowplan.answers.situation import SCHEDULER, Situation
 from stowplan.answers.words import count_of, shown, some_of
 from stowplan.core.group_outcome import GroupOutcome

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -32,6 +32,7 @@ def shadow(
     *,
     config: Config = None,
     plugin_path: Sequence[str] = (),
+    feature_gates: Mapping[str, bool] | None = None,
     seed: int = 0,
     seconds: float | None = None,
     log: Path | None = None,
@@ -43,12 +44,15 @@ def shadow(
     """Follow a live cluster and decide every pod when its own scheduler does; nothing is written.
 
     It ends after so many `seconds`, or without them on Ctrl-C.  `config` is the configuration of
-    the scheduler that is followed; `log` a file to which every decision is appended as a line of
-    JSON.  `tell` hears what is not here, which rights are missing, and when it has begun.
+    the scheduler that is followed, and `feature_gates` are its gates; `log` is a file to which
+    every decision is appended as a line of JSON.  `tell` hears what is not here, which rights are
+    missing, and when it has begun.
     """
     with _noted(log, on_decided) as note:
         registry = load_registry(tuple(plugin_path))
-        made, lacking = make_shadow(config, seed=seed, registry=registry, on_decided=note)
+        made, lacking = make_shadow(
+            config, feature_gates=feature_gates, seed=seed, registry=registry, on_decided=note
+        )
         for name in lacking:
             tell(f"not here: {name}; decisions may differ because of it")
         following = Following(

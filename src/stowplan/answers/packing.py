@@ -16,7 +16,7 @@ from typing import Any
 NODES_MAX = 2_000
 """Of the solver's search; the bound it has then holds all the same."""
 
-SECONDS_MAX = 20.0
+SECONDS_MAX = 10.0
 CELLS_MAX = 40_000
 """Kinds times bins: beyond these, kinds with the same bins are added up."""
 

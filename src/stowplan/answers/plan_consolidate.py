@@ -12,22 +12,16 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-import msgspec
-import numpy as np
-
+from stowplan.answers.drain_trials import State, drained
 from stowplan.answers.node_types import INSTANCE, Types, prices_by_name
 from stowplan.answers.packing import Bound, gap
-from stowplan.answers.placement_bound import moves, placement_bound
+from stowplan.answers.placement_bound import placement_bound
 from stowplan.answers.text import WIDTH, wrapped
 from stowplan.answers.words import Tell, count_of, shown, some_of, tell_nobody
-from stowplan.objects.pod import ENDED_PHASES, Pod
-from stowplan.objects.resources import pod_requests
 from stowplan.printable import printable
 from stowplan.world.cluster import Cluster
 
 CONTROL_PLANE = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
-ROUNDS_MAX = 50
-"""Of one drain, where a budget lets pods go one by one."""
 
 
 @dataclass(slots=True)
@@ -171,138 +165,26 @@ def _drained(
 ) -> Cluster:
     """The cluster after all steps; those before are closed."""
     left = {node.name for node in world.objects("Node")} - set(answer.kept)
+    state = State(world)
     while left:
-        tell(f"{len(answer.steps)} drained, {len(left)} to try")
-        state = _State(world)
+        state.weigh(world)
         for name in state.emptiest(left, price_of):
+            tell(f"{len(answer.steps)} drained, {len(left)} to try")
             left.discard(name)
             why = state.why_not(name)
             if why:
                 answer.kept[name] = why
                 continue
             trial = world.fork()
-            step = _try(trial, state, name)
-            if isinstance(step, str):
+            moved = drained(trial, state, name)
+            if isinstance(moved, str):
                 trial.close()
-                answer.kept[name] = step
+                answer.kept[name] = moved
                 continue
-            if price_of is not None:
-                step.price = price_of[name]
-            answer.steps.append(step)
+            saved = state.amounts(name)
+            price = None if price_of is None else price_of[name]
+            answer.steps.append(Step(name, moved.evicted, moved.placed, saved, price))
             world.close()
             world = trial
             break
     return world
-
-
-class _State:
-    """Who is where, read once for all nodes that are tried from here."""
-
-    def __init__(self, world: Cluster) -> None:
-        self.pods = list(world.pods())
-        self.pending = {pod.key for pod in self.pods if not pod.spec.node_name}
-        self.whole, self.free = world.allocatable(), world.free()
-        self.movable: dict[str, list[Pod]] = {}
-        for pod in self.pods:
-            if pod.spec.node_name and moves(pod):
-                self.movable.setdefault(pod.spec.node_name, []).append(pod)
-
-    def emptiest(self, names: set[str], price_of: dict[str, float] | None) -> list[str]:
-        """Those that give up the least for what they cost."""
-        shares = np.zeros(len(self.whole))
-        for resource in ("cpu", "memory"):
-            if resource in self.whole:
-                whole = np.maximum(self.whole[resource], 1)
-                shares = np.maximum(shares, 1 - self.free[resource] / whole)
-        rank = {}
-        for name, share in zip(self.whole.index, shares.tolist(), strict=True):
-            price = 1.0 if price_of is None else max(price_of[name], 1e-9)
-            rank[name] = (bool(self.movable.get(name)), share / price, name)
-        return sorted(names, key=lambda name: rank[name])
-
-    def why_not(self, name: str) -> str:
-        """What is plain without trying: pods nobody makes again, or that no other node has the
-        room for."""
-        pods = self.movable.get(name, [])
-        bare = [pod.key for pod in pods if pod.metadata.controller() is None]
-        if bare:
-            return f"{some_of(bare)}: no owner would make it again"
-        others = np.array([each != name for each in self.free.index])
-        for pod in pods:
-            fits = others.copy()
-            requests = pod_requests(pod, use_status=False)
-            for resource, amount in requests.items():
-                if amount:
-                    fits &= self.free[resource] >= amount if resource in self.free else False
-            if not fits.any():
-                wants = ", ".join(f"{shown(n, a)} {n}" for n, a in requests.items() if a)
-                return f"no other node has room for one of its pods ({wants})"
-        return ""
-
-
-def _try(trial: Cluster, state: _State, name: str) -> Step | str:
-    """Drain the node and take it away; or why that is not possible."""
-    moved = state.movable.get(name, [])
-    step = Step(name, [pod.key for pod in moved], saved=_amounts(state, name))
-    now: list[Pod] = []
-    blocked: dict[str, str] = {}
-    for _ in range(ROUNDS_MAX):
-        blocked = trial.drain(name)
-        now = list(trial.pods())
-        again = _not_made_again(now, state, moved)
-        if again:
-            trial.put([_pending_again(pod) for pod in again])
-            trial.run()
-            now = list(trial.pods())
-        if not blocked or not again:
-            break
-    if blocked:
-        key, why = next(iter(blocked.items()))
-        return f"{key} cannot be evicted: {why}"
-    known = {pod.key: pod.spec.node_name for pod in state.pods}
-    gone = set(known) - set(step.evicted)
-    for pod in now:
-        gone.discard(pod.key)
-        node = pod.spec.node_name
-        if not node and pod.key not in state.pending and pod.status.phase not in ENDED_PHASES:
-            return f"{pod.key} would have no place: {trial.decision(pod.key).message}"
-        if node and (pod.key in step.evicted or pod.key not in known) and moves(pod):
-            step.placed[pod.key] = node
-    if gone:
-        return f"{some_of(sorted(gone))} would be evicted to make room"
-    trial.delete(name, "Node")
-    trial.run()
-    return step
-
-
-def _amounts(state: _State, name: str) -> dict[str, int]:
-    row = state.whole.row(name)
-    return {resource: int(amount) for resource, amount in row.items() if amount}
-
-
-def _not_made_again(now: list[Pod], state: _State, moved: list[Pod]) -> list[Pod]:
-    """Evicted pods whose owners are not in the input: we do what the owners would."""
-    owners = {owner.uid for pod in moved if (owner := pod.metadata.controller()) is not None}
-
-    def count(pods: Iterable[Pod]) -> Counter[str]:
-        found = (pod.metadata.controller() for pod in pods if moves(pod))
-        return Counter(owner.uid for owner in found if owner is not None and owner.uid in owners)
-
-    there = {pod.key for pod in now}
-    gone = [pod for pod in moved if pod.key not in there]
-    lacking = count(state.pods) - count(now) if gone else Counter[str]()
-    made = []
-    for pod in gone:
-        owner = pod.metadata.controller()
-        if owner is not None and lacking[owner.uid] > 0:
-            lacking[owner.uid] -= 1
-            made.append(pod)
-    return made
-
-
-def _pending_again(pod: Pod) -> dict[str, Any]:
-    data: dict[str, Any] = msgspec.to_builtins(pod)
-    spec = {name: value for name, value in data["spec"].items() if name != "nodeName"}
-    kept = ("name", "namespace", "labels", "annotations", "ownerReferences")
-    metadata = {name: value for name, value in data["metadata"].items() if name in kept}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}

@@ -107,12 +107,13 @@ class Prover:
         )
 
     def _is_made(self, kind: str, key: str) -> bool:
-        """Whether it is none of the input's pods, but one that a workload of it still lacked:
-        deleting it changes no input."""
+        """Whether it is a pod without a node that a workload makes again, in the input or not:
+        deleting it makes no room."""
         if kind != "Pod" or not self._start.has_sources:
             return False
-        is_new = not self._start.pod(key).spec.node_name
-        return is_new and self._start.source(kind, key) is None
+        pod = self._start.pod(key)
+        is_owned = pod.metadata.controller() is not None
+        return not pod.spec.node_name and (is_owned or self._start.source(kind, key) is None)
 
     def _trial(
         self, origin: Cluster, candidate: Candidate

@@ -40,7 +40,10 @@ def find_fixes(s: Situation, prover: Prover, limit: int) -> list[Fix]:
     singles = [*_singles(s, groups), *_of_group(s, groups)]
     found = _proven(s, prover, singles, limit)
     if not any(_is_good(fix) for fix in found):
-        found += _proven(s, prover, _pairs(s, groups), limit)
+        pairs = [*_pairs(s, groups)]
+        members = unplaced(s)
+        pairs += [each for one in pairs for each in for_all(s, one, members)]
+        found += _proven(s, prover, pairs, limit)
     return sorted(found, key=lambda fix: fix.rank)[:limit]
 
 

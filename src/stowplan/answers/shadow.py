@@ -13,12 +13,11 @@ claims or a nomination before it binds has decided when the first of these is se
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from heapq import heappop, heappush
 
 from stowplan.answers.differing import Followed, explain
 from stowplan.answers.tally import Decided, Outcome, Tally
-from stowplan.config import SchedulerConfig, load_config
 from stowplan.core.profiles import Registry
 from stowplan.objects.base import KubeObject
 from stowplan.objects.changes import Change, Deleted, Updated
@@ -27,7 +26,7 @@ from stowplan.objects.pod import Pod
 from stowplan.objects.storage import PersistentVolumeClaim
 from stowplan.plugins import IN_TREE
 from stowplan.world.judging import Judge, Verdict, without_unknown
-from stowplan.world.setup import Config, make_setup
+from stowplan.world.setup import Config, load_with_gates, make_setup
 
 LAG_S = 1.0
 """How long a change waits for those that happened before it and come later."""
@@ -263,13 +262,14 @@ def _uses(pod: Pod, claim: PersistentVolumeClaim) -> bool:
 def make_shadow(
     config: Config = None,
     *,
+    feature_gates: Mapping[str, bool] | None = None,
     seed: int = 0,
     registry: Registry = IN_TREE,
     on_decided: Callable[[Decided], None] | None = None,
 ) -> tuple[Shadow, tuple[str, ...]]:
     """One for a cluster whose scheduler has this configuration, and what of it is not here:
     plugins and extenders."""
-    loaded = config if isinstance(config, SchedulerConfig) else load_config(config)
+    loaded = load_with_gates(config, feature_gates)
     known, lacking = without_unknown(loaded, registry)
     setup = make_setup(known, {"seed": seed, "detail": False}, registry=registry)
     lacking += tuple(f"extender {url}" for url in setup.extenders)

@@ -74,6 +74,19 @@ class Situation:
         return _columns(self.cluster.free(), self.names)
 
     @cached_property
+    def room(self) -> dict[str, Any]:
+        """The same beside the members of the pod's group that had a place."""
+        group, rows = self.group, {name: row for row, name in enumerate(self.names)}
+        placed = {} if group is None or group.is_placed else group.placed
+        room = {name: column.copy() for name, column in self.free.items()} if placed else self.free
+        for key, node in placed.items():
+            taken = {**pod_requests(self.cluster.pod(key), use_status=False), "pods": 1}
+            for name, amount in taken.items():
+                if name in room and key != self.key and node in rows:
+                    room[name][rows[node]] -= amount
+        return room
+
+    @cached_property
     def allocatable(self) -> dict[str, Any]:
         return _columns(self.cluster.allocatable(), self.names)
 
@@ -175,6 +188,11 @@ class Situation:
                 found = owner.kind, key
             references = known[key].metadata.owner_references
         return found
+
+    def is_sibling(self, other: Pod) -> bool:
+        """Whether another replica took its place: of one workload, either is as good."""
+        own, its = (pod.metadata.controller() for pod in (self.pod, other))
+        return own is not None and its is not None and own.uid == its.uid
 
     def selector_labels(self) -> set[str]:
         """Labels that the pod's owner knows it by."""

@@ -78,7 +78,8 @@ def _standing(why: Why) -> Iterator[str]:
     if place is not None and place.place not in ("", "bound"):
         where = f"{place.place}, number {place.position} in the queue"
         tried = f", tried {'once' if place.attempts == 1 else f'{place.attempts} times'}"
-        yield where + (tried if place.attempts else ", not tried yet")
+        waits = f", {place.backoff_s:g} s of backoff left" if place.backoff_s else ""
+        yield where + (tried if place.attempts else ", not tried yet") + waits
     if place is not None and place.place == "":
         yield "not in the queue: this scheduler does not decide on it"
     if place is not None and place.nominated_node:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from stowplan.answers.causes import Cause, causes_of
@@ -95,9 +95,14 @@ def why(
 
 
 def _of_pod(cluster: Cluster, world: Cluster, key: str, fixes: int, tell: Tell) -> Why:
-    pod = world.pod(key)
+    try:
+        pod = world.pod(key)
+    except InputError:
+        # It had a node for as long as it tolerates a taint there, or ran to its end.
+        history = world.decision(key).history
+        return Why(key, history[-1].node, history=history)
     node = "" if is_lost(world, pod) else pod.spec.node_name
-    answer = Why(key, node, world.place(key))
+    answer = Why(key, node, _place(cluster, world, key))
     try:
         decision = world.decision(key)
         answer.message, answer.history = decision.full_message, decision.history
@@ -117,6 +122,14 @@ def _of_pod(cluster: Cluster, world: Cluster, key: str, fixes: int, tell: Tell) 
             answer.fixes = find_fixes(situation, prover, fixes)
             answer.tried = prover.tried
     return answer
+
+
+def _place(cluster: Cluster, world: Cluster, key: str) -> Place:
+    """Where it stands: as the question found it, if it had been tried by then.  Otherwise only the
+    fork has tried it, and nobody waits for the backoff there."""
+    before, after = cluster.place(key), world.place(key)
+    was_tried = before.attempts or before.place == "permit"
+    return before if was_tried and after.place != "bound" else replace(after, backoff_s=0.0)
 
 
 def _all_pending(cluster: Cluster, fixes: int, tell: Tell) -> Overview:

@@ -36,7 +36,7 @@ _OF_EVERY_OBJECT = ("apiVersion", "kind")
 # Messages inside others that may say what kind they are.
 _TYPED = frozenset({"meta.DeleteOptions"})
 _OPAQUE = wire_schema.RAW | wire_schema.WRAPPED_LISTS
-_GO_TYPES = {"s": "string", "i": "int64", "j": "int32", "b": "bool", "d": "float64", "y": "[]uint8"}
+_GO_TYPES = {"s": "string", "i": "int64", "j": "int32", "b": "bool", "y": "[]uint8"}
 
 
 class Malformed(ValueError):
@@ -115,8 +115,7 @@ def _value(value: Any, type_: str, path: str, note: Note, depth: int) -> Any:
     if type_ in _OPAQUE:
         return value
     inner = wire_schema.message(type_)
-    if inner is None:
-        return value
+    assert inner is not None, f"{type_} is used and not described"
     return _mapping({} if value is None else value, inner, f"{path}.", note, depth - 1)
 
 
@@ -171,12 +170,6 @@ def _yes_or_no(value: Any, path: str) -> bool:
     return value
 
 
-def _number(value: Any, path: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise _mistyped(value, path, "float64")
-    return value
-
-
 def _bytes(value: Any, path: str) -> str:
     text = _text(value, path)
     try:
@@ -226,7 +219,6 @@ _SCALARS: dict[str, Callable[[Any, str], Any]] = {
     "i": _whole(INT64_MAX, "int64"),
     "j": _whole(INT32_MAX, "int32"),
     "b": _yes_or_no,
-    "d": _number,
     "y": _bytes,
     wire_schema.QUANTITY: _quantity,
     _AMOUNT: _amount,
@@ -238,7 +230,6 @@ _ZEROS: dict[str, Any] = {
     "i": 0,
     "j": 0,
     "b": False,
-    "d": 0,
     wire_schema.QUANTITY: "0",
     _AMOUNT: "0",
     wire_schema.INT_OR_STRING: 0,

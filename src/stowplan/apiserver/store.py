@@ -11,7 +11,7 @@ beside its struct; `view` puts the two together.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from itertools import groupby
@@ -152,12 +152,18 @@ class Store:
 
     def execute(self, request: Request) -> KubeObject | None:
         """The answer as a value, or raised.  Inside a batch it is not durable before the end."""
-        with self._ledger.batch():
-            self._ledger.note_unanswered()
-            (answer,) = self._carry_out(type(request), [request])
+        (answer,) = self.execute_all([request])
         if isinstance(answer, ApiError):
             raise answer
         return answer
+
+    def execute_all(self, requests: Sequence[Request]) -> Sequence[Answer]:
+        """As `execute`, requests of one type: what came of each is a value."""
+        if not requests:
+            return ()
+        with self._ledger.batch():
+            self._ledger.note_unanswered()
+            return self._carry_out(type(requests[0]), requests)
 
     def execute_whole(self, request: Request) -> tuple[KubeObject | None, UntypedFields]:
         """As `execute`, with the rest of the object beside it."""
@@ -192,6 +198,12 @@ class Store:
         """Store an object as it is, unchecked, status and all: to load a saved cluster."""
         with self._writing():
             return self._writer.put(thing, rest)
+
+    def put_all(self, things: Iterable[tuple[KubeObject, UntypedFields]]) -> None:
+        """The same for many, at once."""
+        with self._writing():
+            for thing, rest in things:
+                self._writer.put(thing, rest)
 
     def collect_garbage(self) -> None:
         """Delete what has lost its owners, however that came about."""
@@ -244,6 +256,10 @@ class Store:
         if thing is None:
             raise answers.not_found(kind, name)
         return thing, table.rest(thing.namespace, thing.name)
+
+    def things(self, kind: Kind, namespace: str = "") -> Objects:
+        """The objects of a kind, in order of their keys."""
+        return self._select(kind, ListOptions(namespace=namespace))[0]
 
     def select(self, kind: Kind, options: ListOptions) -> tuple[ObjectsWithRests, str]:
         """The objects with their rests, and the version they are at."""

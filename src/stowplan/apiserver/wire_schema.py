@@ -29,8 +29,7 @@ class Field(NamedTuple):
     flag: str
     """`^` inlined, `*` list, `%` map, `?` pointer: zero is a value; else "": zero is absent."""
     type: str
-    """`s` text, `i`, `j` (32 bits) whole number, `b` yes or no, `d` number, `y` bytes, or a
-    message's name."""
+    """`s` text, `i`, `j` (32 bits) whole number, `b` yes or no, `y` bytes, or a message's name."""
     always: bool
     """JSON shows it even where it is empty."""
 

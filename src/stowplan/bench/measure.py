@@ -224,7 +224,8 @@ class Meter:
             self.yardstick.look()
         self._collection = None
         self.attempts.recording = False
-        found.pods = self._count
+        # Where none of them is meant to fit, trying them is what is measured.
+        found.pods = self._count or self.attempts.outcomes["unschedulable"]
         found.duration_s = max(1e-9, duration_s)
         found.throughput = self._throughput.summary()
         found.picture, found.picture_s = self._drawn()

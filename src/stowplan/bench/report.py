@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from stowplan.bench.goals import goal_of, limit_named, share_of_goal
+from stowplan.bench.goals import TIMES_EQUAL_MAX, goal_of, limit_named, share_of_goal
 from stowplan.bench.yardstick import REFERENCE_KEPT
 
 Result = Mapping[str, Any]
@@ -109,6 +109,11 @@ def details(result: Result) -> Iterator[str]:
         yield "Too short for scheduler_perf's samples of a second."
     attempts = ", ".join(f"{count:,} {name}" for name, count in result["attempts"].items())
     yield f"Attempts: {attempts}."
+    if "times_equal" in result:
+        yield (
+            f"A pod costs {result['times_equal']:.2f} times what one of equal pods on equal nodes "
+            f"does; the goal is {TIMES_EQUAL_MAX:g} times at most."
+        )
     kept = result.get("kept")
     if kept:
         yield (

@@ -10,9 +10,9 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from aiohttp import web
-
 if TYPE_CHECKING:
+    from aiohttp import web
+
     from stowplan.runtime.live import Looking
     from stowplan.web import Page
 

@@ -17,7 +17,7 @@ from stowplan.answers.tally import Decided
 from stowplan.cli._asking import read_cluster
 from stowplan.cli._demo_run import run
 from stowplan.cli._output import note, say, some_of
-from stowplan.cli._up_tls import key_pair, server_context
+from stowplan.cli._up_tls import key_pair, server_context, server_names
 from stowplan.clock import RealClock
 from stowplan.config import load_config, parse_feature_gates
 from stowplan.errors import InputError
@@ -92,13 +92,16 @@ def _beside(
     return beside
 
 
-async def serve(source: Shown, host: str, port: int, *, opens: bool = False) -> None:
+async def serve(
+    source: Shown, host: str, port: int, *, more_names: tuple[str, ...] = (), opens: bool = False
+) -> None:
     """Until a signal asks for the end."""
     clock = RealClock()
     local = is_loopback(host)
-    guard = Guard(needs_key=not local)
-    page = Page(source, guard, now=clock.now)
-    context = None if local else server_context(key_pair(host, None, clock.now()))
+    names = [*more_names] if local else server_names(host, more_names)
+    page = Page(source, Guard(needs_key=not local, names=names), now=clock.now)
+    pair = None if local else key_pair(host, None, clock.now(), more_names)
+    context = None if pair is None else server_context(pair)
     server = web.Server(_only(page), access_log=None, keepalive_timeout=KEEP_ALIVE_S)
     runner = web.ServerRunner(server, handle_signals=False, shutdown_timeout=STOP_MAX_S)
     await runner.setup()

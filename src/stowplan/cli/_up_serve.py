@@ -27,7 +27,7 @@ from stowplan.apiserver.watches import Seen
 from stowplan.cli._output import count_of, note, say
 from stowplan.cli._ui_serve import show_address
 from stowplan.cli._up_kubeconfig import check_replaceable, kubeconfig, write_kubeconfig
-from stowplan.cli._up_tls import key_pair, server_context
+from stowplan.cli._up_tls import key_pair, server_context, server_names
 from stowplan.clock import LoopTimers, RealClock
 from stowplan.cluster.port import ListOptions
 from stowplan.config import DEFAULT_GATES, FeatureGates, load_config
@@ -75,6 +75,8 @@ class Settings:
     workers: bool
     """Whether there are controllers and a kubelet."""
     host: str
+    server_names: tuple[str, ...]
+    """Under which clients reach it, beside those that it knows by itself."""
     port: int
     nodes: int | None
     """None: some, if there are none and somebody works on them."""
@@ -169,7 +171,14 @@ async def _serve(
     log: Log,
 ) -> None:
     authenticator = Authenticator(settings.users_by_token, now=clock.now)
-    page = _page(cluster, authenticator, clock, log) if settings.schedules else None
+    # kubectl sends a token over TLS only, and it is right.
+    pair, names = None, list(settings.server_names)
+    if settings.users_by_token:
+        names = server_names(settings.host, settings.server_names)
+        pair = key_pair(settings.host, settings.data, clock.now(), settings.server_names)
+    admit = authenticator.authenticate if authenticator.required else None
+    guard = Guard(admit=admit, names=names)
+    page = _page(cluster, guard, clock, log) if settings.schedules else None
     api = Api(
         grouped,
         clock=clock,
@@ -178,10 +187,6 @@ async def _serve(
         is_ready=lambda: cluster.ready,
         beside={} if page is None else {"ui": page.handle},
     )
-    # kubectl sends a token over TLS only, and it is right.
-    pair = None
-    if settings.users_by_token:
-        pair = key_pair(settings.host, settings.data, clock.now())
     context = None if pair is None else server_context(pair)
     server = HttpServer(api, host=settings.host, port=settings.port, ssl_context=context)
     await server.start()
@@ -214,16 +219,13 @@ async def _serve(
         await server.stop()
 
 
-def _page(
-    cluster: EmbeddedCluster, authenticator: Authenticator, clock: RealClock, log: Log
-) -> Page:
+def _page(cluster: EmbeddedCluster, guard: Guard, clock: RealClock, log: Log) -> Page:
     """The page at `/ui/`; made before the cluster starts, so that it hears of every decision."""
     look = Cluster.attached(cluster)
     store = cluster.store
     source = Running(look, "stowplan up", PAGE_NOTE, lambda: int(store.resource_version))
     source.lines = log.keep()
-    admit = authenticator.authenticate if authenticator.required else None
-    return Page(source, Guard(admit=admit), now=clock.now)
+    return Page(source, guard, now=clock.now)
 
 
 def _add_nodes(cluster: EmbeddedCluster, settings: Settings) -> None:

@@ -12,18 +12,25 @@ import ssl
 from pathlib import Path
 
 from stowplan.cluster.tls import load_pair
-from stowplan.runtime.certs import VALID_S, KeyPair, self_signed, write_whole
+from stowplan.runtime.certs import VALID_S, KeyPair, names_of, self_signed, write_whole
 
 _CERTIFICATE = re.compile(rb"-+BEGIN CERTIFICATE-+.*?-+END CERTIFICATE-+\n", re.DOTALL)
 
 
-def key_pair(host: str, data: Path | None, now_s: float) -> KeyPair:
+def key_pair(
+    host: str, data: Path | None, now_s: float, more_names: tuple[str, ...] = ()
+) -> KeyPair:
+    names = server_names(host, more_names)
     if data is None:
-        return self_signed(_names(host), now_s)
+        return self_signed(names, now_s)
     kept = data / f"server-{host}.pem"
     # Made anew in time, at the first start in the second half of its life.
-    if not kept.exists() or now_s - kept.stat().st_mtime > VALID_S / 2:
-        pair = self_signed(_names(host), now_s)
+    if (
+        not kept.exists()
+        or now_s - kept.stat().st_mtime > VALID_S / 2
+        or not names_of(kept.read_bytes()).issuperset(more_names)
+    ):
+        pair = self_signed(names, now_s)
         write_whole(kept, pair.cert + pair.key)
     text = kept.read_bytes()
     return KeyPair(b"".join(_CERTIFICATE.findall(text)), _CERTIFICATE.sub(b"", text))
@@ -36,7 +43,7 @@ def server_context(pair: KeyPair) -> ssl.SSLContext:
     return context
 
 
-def _names(host: str) -> list[str]:
+def server_names(host: str, more: tuple[str, ...] = ()) -> list[str]:
     """Under which names and addresses clients may reach this server."""
-    names = [host, "localhost", "127.0.0.1", "::1", socket.gethostname()]
+    names = [host, "localhost", "127.0.0.1", "::1", socket.gethostname(), *more]
     return list(dict.fromkeys(names))

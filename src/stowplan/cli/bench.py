@@ -114,6 +114,7 @@ def _requests(
 
 def _all_names(known: list[Workload], settings: dict[str, Any]) -> list[str]:
     from stowplan.bench.goals import GOALS, LIMITS, SIMULATIONS
+    from stowplan.bench.simulating import UNEVEN
 
     if settings["file"]:
         return list(dict.fromkeys(workload.case for workload in known))
@@ -121,6 +122,7 @@ def _all_names(known: list[Workload], settings: dict[str, Any]) -> list[str]:
     if settings["cluster"] == "embedded":
         names += [limit.workload for limit in LIMITS if not limit.large]
         names += [goal.workload for goal in SIMULATIONS if not goal.large]
+        names.append(UNEVEN)
     return names
 
 

@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING
 import click
 
 from stowplan.cli._asking import WIDTH_MAX, say_data
-from stowplan.cli._options import live_options, option, output_option, plugins_option, seed_option
+from stowplan.cli._options import (
+    gates_option,
+    live_options,
+    option,
+    output_option,
+    plugins_option,
+    seed_option,
+)
 from stowplan.cli._output import Column, note, say, table_lines, terminal_width
 from stowplan.cli._run_flags import GoDuration
 
@@ -40,6 +47,7 @@ EVERY_S = 10.0
 @live_options
 @option("--config FILE", "The KubeSchedulerConfiguration that it has.")
 @plugins_option
+@gates_option
 @seed_option("Decides between equally good nodes.")
 @option(
     "--for duration TIME", "How long, such as 10m; without it, until Ctrl-C.", type=GoDuration()
@@ -61,6 +69,7 @@ def shadow(
     context: str,
     config: str | None,
     plugin_paths: tuple[str, ...],
+    feature_gates: tuple[str, ...],
     seed: int,
     duration: Duration | None,
     log_file: str | None,
@@ -77,12 +86,14 @@ def shadow(
     Exit status: 0, or 1 when fewer decisions agree than `--fail-under` says.
     """
     from stowplan.answers.following import shadow as follow
+    from stowplan.config import parse_feature_gates
 
     tally = follow(
         kubeconfig,
         context,
         config=config,
         plugin_path=plugin_paths,
+        feature_gates=parse_feature_gates(feature_gates).changed,
         seed=seed,
         seconds=None if duration is None else duration.seconds,
         log=log_file,

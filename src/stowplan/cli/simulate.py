@@ -63,6 +63,12 @@ Examples:
     "return",
     type=click.Choice(["return", "lost"]),
 )
+@option(
+    "--tie-break",
+    "Of several equally good nodes any, or the first by name.",
+    "random",
+    type=click.Choice(["random", "name"]),
+)
 @option("--autoscaler FILE", "Pools of nodes that come when needed.")
 @option("--failures mean=TIME,repair=TIME", "Nodes fail and return.")
 @option("--price prices [POOL=]X...", "Per node and hour; may be repeated.")

@@ -31,9 +31,13 @@ Examples:
     "The address to listen on; others than loopback serve HTTPS and ask for a key.",
     LOOPBACK,
 )
+@option(
+    "--server-name server_names NAME...",
+    "Another name or address under which browsers reach the page; may be repeated.",
+)
 @option("--demo", "The cluster of `stowplan demo`.")
 @option("--open opens", "Open it in your browser.")
-def ui(port: int, bind: str, opens: bool, **source: Any) -> None:
+def ui(port: int, bind: str, server_names: tuple[str, ...], opens: bool, **source: Any) -> None:
     """Show a cluster in the browser: the map, the queue, every decision, and what if.
 
     With -f a dump or manifests; what is pending there is decided here.  With --kubeconfig a live
@@ -45,4 +49,5 @@ def ui(port: int, bind: str, opens: bool, **source: Any) -> None:
     """
     from stowplan.cli._ui_serve import serve, source_of
 
-    asyncio.run(serve(source_of(**source), bind, port, opens=opens))
+    shown = source_of(**source)
+    asyncio.run(serve(shown, bind, port, more_names=server_names, opens=opens))

@@ -66,6 +66,10 @@ LOOPBACK = "127.0.0.1"
     "Let in only who knows a token of this file, and serve HTTPS; one token per line.",
     type=FILE,
 )
+@option(
+    "--server-name server_names NAME...",
+    "Another name or address under which browsers and clients reach it; may be repeated.",
+)
 @option("--open opens", "Open the page, /ui/, in your browser.")
 @option("-v --verbose", "Show every change of pods, nodes and workloads as it happens.", count=True)
 def up(

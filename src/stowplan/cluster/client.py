@@ -29,6 +29,7 @@ from stowplan.cluster.decoding import (
     decode_event,
     decode_failure,
     decode_page,
+    next_page,
 )
 from stowplan.cluster.http_pool import (
     Exchange,
@@ -180,21 +181,31 @@ class KubernetesClient:
         self, kind: Kind, options: ListOptions, done: Callable[[ListResult | ApiError], None]
     ) -> None:
         items: list[KubeObject] = []
+        over = False
 
         def heard(outcome: bytes | ApiError) -> None:
+            nonlocal over
+            if over:
+                return
             try:
                 if isinstance(outcome, ApiError):
                     raise outcome
+                # While this page is decoded, the server is at the next one.
+                asked = next_page(outcome)
+                if asked:
+                    ask(asked)
                 page = decode_page(outcome, kind)
             except ApiError as error:
+                over = True
                 log.warning("Failed to list %s: %s", kind.plural, error.message)
                 done(error)
                 return
             items.extend(page.items)
-            if page.next:
-                ask(page.next)
-            else:
+            if not page.next:
+                over = True
                 done(ListResult(items, page.resource_version))
+            elif not asked:
+                ask(page.next)
 
         def ask(token: str) -> None:
             self._send(list_request(kind, options, token), heard, LIST_TIMEOUT_S, streams=True)

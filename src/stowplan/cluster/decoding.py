@@ -8,6 +8,7 @@ server in that state is one to come back to later.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Generic, TypeVar
@@ -85,6 +86,18 @@ def decode_answer(raw: bytes, kind: Kind) -> KubeObject | None:
             return None
         raise _unreadable(kind.name) from None
     return None if found.kind == "Status" else found
+
+
+_HEAD = re.compile(
+    rb'\{"kind":"\w+","apiVersion":"[^"\\]*","metadata":\{[^{}]{,999}"continue":"([\w=-]+)"'
+)
+"""How kube-apiserver begins a list of which there is more."""
+
+
+def next_page(raw: bytes) -> str:
+    """Where the list goes on, if its first words say so: known before the rest is decoded."""
+    head = _HEAD.match(raw)
+    return head[1].decode() if head is not None else ""
 
 
 def decode_page(raw: bytes, kind: Kind) -> Page:

@@ -7,11 +7,13 @@ placement: what is said of a pod that fits nowhere is said of these alone.
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections import Counter
+from collections.abc import Generator, Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stowplan.core.algorithm import Algorithm, Search
 from stowplan.core.together import GANG_PLUGIN
@@ -19,9 +21,9 @@ from stowplan.framework.cycle import Cycle
 from stowplan.framework.errors import PluginFailed, describe
 from stowplan.framework.groups import GroupCycle, PlacedGroup, Placement
 from stowplan.framework.runtime import Feasible, Framework
-from stowplan.framework.status import MAX_NODE_SCORE, NodeMask, Status
+from stowplan.framework.status import MAX_NODE_SCORE, NodeMask, Rows, Status
 from stowplan.state.node_table import NodeTable
-from stowplan.state.pod_info import PodInfo
+from stowplan.state.pod_info import PodInfo, PodKind
 
 
 @dataclass(slots=True)
@@ -86,6 +88,18 @@ class FrameworkWithin(Framework):
         return found
 
 
+class _Refusals(NamedTuple):
+    """What the filters that read the node object alone say of a kind of pod."""
+
+    names: dict[int, str]
+    """Of these filters, by number."""
+    first: NDArray[np.uint8]
+    """Per row the number of the one that turned the node down; 0: none."""
+
+    def names_on(self, rows: Rows) -> set[str]:
+        return {self.names[number] for number in self.first[rows].tolist() if number}
+
+
 class PlacementChoice:
     """Which placements to try, in which order, and which of those that are possible is best."""
 
@@ -101,11 +115,16 @@ class PlacementChoice:
         placements = sorted(placements, key=lambda placement: placement.name)
         if not handle.ties_by_name:
             handle.random.shuffle(placements)
+        self._filters = [each for each in framework.plugins.filter if hasattr(each, "most_members")]
+        self._may_evict = cycle.group is None or cycle.group.spec.scheduling_constraints is None
+        """Then there may be more room than is free; with constraints, members evict nobody."""
+        self._needed = self._needed_count()
         self.too_small: set[str] = set()
         """The filters that leave too few members a place, in placements that are not tried."""
-        self.bounds: dict[str, int] = {}
-        """How many members each placement takes, at most."""
-        self.to_try = self._worth_trying(placements)
+        self.bounds = dict.fromkeys((each.name for each in placements), len(cycle.members))
+        """How many members each placement takes, at most, as far as that is known."""
+        # But one is tried in any case, to say why not.
+        self.to_try = self._large_enough(placements) or placements[:1]
         if self._is_bounded and len(self.to_try) > 1:
             # Stable: among equals any order is as good.
             self.to_try.sort(key=self._most, reverse=True)
@@ -140,22 +159,69 @@ class PlacementChoice:
             for scorer in scorers
         )
 
-    def _worth_trying(self, placements: list[Placement]) -> list[Placement]:
-        """Without those that cannot take enough members; but one, to say why not."""
-        cycle, plugins = self._cycle, self._framework.plugins
-        filters = [each for each in plugins.filter if hasattr(each, "most_members")]
-        is_gang = any(_name(each) == GANG_PLUGIN for each in plugins.permit)
+    def _needed_count(self) -> int:
+        """How many of the members must have a node, at least."""
+        cycle = self._cycle
+        is_gang = any(_name(each) == GANG_PLUGIN for each in self._framework.plugins.permit)
         min_count = cycle.group.spec.min_count if cycle.group is not None and is_gang else 1
-        needed = min_count - cycle.state.scheduled_count
-        worth = []
-        for placement in placements:
-            most = {_name(each): each.most_members(cycle, placement) for each in filters}
-            small = [name for name, count in most.items() if count < needed]
-            self.too_small.update(small)
-            self.bounds[placement.name] = min([len(cycle.members), *most.values()])
-            if not small:
-                worth.append(placement)
-        return worth or placements[:1]
+        return min_count - cycle.state.scheduled_count
+
+    def _large_enough(self, placements: list[Placement]) -> list[Placement]:
+        """Without those in which a filter says that it lets too few members pass."""
+        if self._may_evict:
+            return placements
+        return [each for each in placements if self._is_large_enough(each, each.rows)]
+
+    def _is_large_enough(self, placement: Placement, rows: Rows) -> bool:
+        """Whether these of its nodes may take as many members as are needed."""
+        cycle, within = self._cycle, Placement(placement.name, rows)
+        most = {_name(each): each.most_members(cycle, within) for each in self._filters}
+        small = [name for name, count in most.items() if count < self._needed]
+        self.too_small.update(small)
+        self.bounds[placement.name] = min([self.bounds[placement.name], *most.values()])
+        return not small
+
+    # -- what a trial in vain says of the others --------------------------------------------
+
+    def learn(self, tried: Iterable[tuple[Cycle, PodInfo]]) -> None:
+        """Leave out those whose nodes, whoever is there, turn too many of the members down.
+
+        Each member was asked about all nodes already: without this a taint on all of them would be
+        met in every placement anew.
+        """
+        if self._may_evict:
+            return
+        counts: Counter[PodKind] = Counter()
+        refusals: dict[PodKind, _Refusals] = {}
+        for cycle, pod in tried:
+            counts[pod.kind] += 1
+            if pod.kind not in refusals:
+                refusals[pod.kind] = self._refusals(cycle, pod)
+        self.to_try = [each for each in self.to_try if self._is_open(each, counts, refusals)]
+
+    def _refusals(self, cycle: Cycle, pod: PodInfo) -> _Refusals:
+        if cycle.plan is None:
+            return _Refusals({}, np.zeros(cycle.nodes.size, np.uint8))
+        names = {each.number: each.name for each in cycle.plan.outline.node_only.filters}
+        first = self._framework.local_answers(cycle, pod).first
+        counts = np.zeros(256, np.bool_)
+        counts[list(names)] = True
+        return _Refusals(names, np.where(counts[first], first, 0))
+
+    def _is_open(
+        self, placement: Placement, counts: Counter[PodKind], refusals: dict[PodKind, _Refusals]
+    ) -> bool:
+        rows = placement.rows
+        accepted = {kind: found.first[rows] == 0 for kind, found in refusals.items()}
+        takes = sum(count for kind, count in counts.items() if accepted[kind].any())
+        self.bounds[placement.name] = min(self.bounds[placement.name], takes)
+        is_open = takes >= self._needed
+        if is_open and len(accepted) == 1:
+            (of_all,) = accepted.values()
+            is_open = self._is_large_enough(placement, rows[of_all])
+        if not is_open:
+            self.too_small.update(*(found.names_on(rows) for found in refusals.values()))
+        return is_open
 
     def _scores(self, scorer: Any, possible: list[PlacedGroup]) -> list[int]:
         name = _name(scorer)

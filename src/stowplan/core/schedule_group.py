@@ -225,9 +225,10 @@ class GroupScheduler:
         chosen = PlacementChoice(self._framework, self._cycle, placements)
         first: GroupAttempt | None = None
         possible: list[GroupAttempt] = []
-        rejectors = {*chosen.too_small}
+        rejectors: set[str] = set()
         counts: dict[str, int] = {}
-        for placement in chosen.to_try:
+        while chosen.to_try:
+            placement = chosen.to_try.pop(0)
             attempt = yield from self._try(placement)
             is_best = attempt.is_possible and chosen.is_best(attempt.placed_count)
             if is_best and not possible and attempt.status is None:
@@ -236,11 +237,13 @@ class GroupScheduler:
             self.undo(attempt)
             if attempt.is_error:
                 return attempt
-            first = first or attempt
             for member in attempt.members:
                 rejectors |= member.attempt.unschedulable_plugins
             if attempt.is_possible:
                 possible.append(attempt)
+            elif first is None:
+                chosen.learn((tried.attempt.cycle, tried.queued.info) for tried in attempt.members)
+            first = first or attempt
             if is_best:
                 break
         if possible:
@@ -250,7 +253,7 @@ class GroupScheduler:
         assert first.status is not None
         told = f"0/{len(placements)} placements are available, first placement status: "
         first.status = rejected(told + first.status.message)
-        first.rejectors = rejectors
+        first.rejectors = rejectors | chosen.too_small
         first.domains = most_promising(chosen.bounds, counts)
         return first
 

@@ -235,24 +235,29 @@ class Diagnoses:
 
     def __init__(self, plugins: tuple[str, ...]) -> None:
         self._plugins = plugins
-        self._latest: dict[LocalAnswers, tuple[RowFollower, Diagnosis]] = {}
-        """For answers that alone decided: what was found, and which rows changed since."""
+        self._latest: dict[LocalAnswers, tuple[RowFollower, Diagnosis, NodeMask | None]] = {}
+        """For answers that alone decided: which rows changed since, what was found, and among which
+        candidates."""
 
     def make(self, table: NodeTable, found: Feasible) -> Diagnosis:
         diagnosis = _merged(self._plugins, table, found)
-        if not found.verdicts and found.candidates is None and found.absent is None:
-            self._count_on(table, found.answers, diagnosis)
+        if not found.verdicts and found.absent is None:
+            self._count_on(table, found, diagnosis)
         diagnosis.add_plugins()
         diagnosis.unschedulable_plugins |= found.rejected_by
         diagnosis.pending_plugins |= found.pending
         return diagnosis
 
-    def _count_on(self, table: NodeTable, answers: LocalAnswers, diagnosis: Diagnosis) -> None:
-        follower, before = self._latest.pop(answers, (RowFollower(), diagnosis))
+    def _count_on(self, table: NodeTable, found: Feasible, diagnosis: Diagnosis) -> None:
+        answers, among = found.answers, found.candidates
+        follower, before, among_before = self._latest.pop(
+            answers, (RowFollower(), diagnosis, among)
+        )
         changed = follower.changed(table, at_most=FEW)
-        if changed is not None:
+        # The very same: those of a group's placement are, for all members.
+        if changed is not None and among is among_before:
             diagnosis.count_on(before, changed)
-        self._latest[answers] = follower, diagnosis
+        self._latest[answers] = follower, diagnosis, among
         if len(self._latest) > LATEST_MAX:
             self._latest.pop(next(iter(self._latest)))
 

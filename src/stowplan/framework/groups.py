@@ -30,6 +30,11 @@ class GroupCycle(Struct, eq=False):
     """All members, those that have a node already among them."""
     nodes: NodeTable
     data: dict[str, Any] = field(default_factory=dict)
+    are_alike: bool = False
+    """Whether the members are all of one kind."""
+
+    def __post_init__(self) -> None:
+        self.are_alike = len({pod.kind for pod in self.members}) == 1
 
 
 class Placement(Struct, frozen=True, eq=False):

@@ -1,13 +1,12 @@
 """Answers that are kept: what node-local plugins said about every node, per kind of pod.
 
 A plugin that does not read the cluster (`Reads`) answers for a node from the pod and that node
-alone.  So its answers stay true until the node changes: for the next pod alike only the rows that
-changed since are asked about again, a few one by one, many as arrays.  This is where the speed
-comes from; `Framework` merges the kept answers with those of the cluster-wide plugins.
+alone.  For the next pod alike only the rows that changed since are asked about again, a few one by
+one, many as arrays: this is where the speed comes from.
 
 There are two layers.  Below are the plugins that read the node object alone (`Reads.NODE`): their
-answers outlive the coming and going of pods, and kinds that differ only in, say, their requests
-share them.  Above are those that look at the pods on the node too.
+answers outlive the pods, and kinds that differ only in, say, their requests share them.  Above are
+those that look at the pods on the node too.
 """
 
 from __future__ import annotations
@@ -402,8 +401,7 @@ class LocalAnswers(Struct, eq=False):
     def best(self) -> NodeMask:
         """The rows that pass with the highest kept sum.  Never to be written to.
 
-        While replicas fill node after node, the highest sum stays what it is for long: only when
-        the last node with it has gone, all are looked through again.
+        While replicas fill node after node, the highest sum stays what it is for long.
         """
         if not self._best_count:
             sums, rows = self._layer.sum, self.passed_rows()
@@ -421,8 +419,7 @@ class LocalAnswers(Struct, eq=False):
     def one_of_the_best(self, chance: Callable[[], float]) -> int:
         """A row of `best`, each as likely as any other.
 
-        One draw, and by the set alone: with the same chance, whoever kept more or less before (a
-        fork, a reload) takes the same node.
+        By the set alone: whoever kept more or less before (a fork, a reload) takes the same node.
         """
         rows = (self._best if self._best_count else self.best()).nonzero()[0]
         return rows.item(int(chance() * len(rows)))
@@ -458,10 +455,17 @@ class LocalAnswers(Struct, eq=False):
         is_best = passed and total == self.best_sum
         if is_best != self._best_at[row]:
             self._best_at[row] = is_best
-            if is_best:
-                self._best_count += 1
-            else:
-                self._best_count -= 1
+            self._best_count += 1 if is_best else -1
+
+    def _rank_many(self, rows: Rows, passed: NodeMask) -> None:
+        """The same for many rows."""
+        sums = self._layer.sum[rows]
+        if (passed & (sums > self.best_sum)).any():
+            self._best_count = 0
+            return
+        is_best = passed & (sums == self.best_sum)
+        self._best_count += int(is_best.sum()) - int(self._best[rows].sum())
+        self._best[rows] = is_best
 
     def _ask_many(
         self,
@@ -473,12 +477,16 @@ class LocalAnswers(Struct, eq=False):
     ) -> int:
         layer, below = self._layer, self._below
         layer.ask_many(cycle, pod, table, rows, recorder)
-        self._best_count = 0
         if not isinstance(rows, slice):
-            self._own_passed()
-            self.passed[rows] = (layer.first[rows] == 0) & table.alive[rows]
-            self.known_rows = None
+            passed = (layer.first[rows] == 0) & table.alive[rows]
+            if (passed != self.passed[rows]).any():
+                self._own_passed()
+                self.passed[rows] = passed
+                self.known_rows = None
+            if self._best_count:
+                self._rank_many(rows, passed)
             return len(rows)
+        self._best_count = 0
         if layer.is_shared:
             self._set_passed(below.passed)
             self.known_rows, self._is_passed_shared = below.passed_rows, True

@@ -33,8 +33,8 @@ class Reads(Flag):
     SIZE = 16
     """How much the pod asks for."""
     ANNOTATIONS = 32
-    """The pod's annotations, its name, the names of its claims: all in which replicas may differ.
-    `signature` has to say what of it counts."""
+    """The pod's annotations, its name, the names of its claims and of volumes that need no place:
+    all in which replicas may differ.  `signature` has to say what of it counts."""
 
 
 ANYTHING = Reads.CLUSTER | Reads.SIZE | Reads.ANNOTATIONS

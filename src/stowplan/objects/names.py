@@ -1,13 +1,14 @@
 """The syntax of label keys and values, which also rules resource names and taints.
 
 Mirrors apimachinery's `util/validation`: a key is `name` or `prefix/name`.  And the letters that
-generated names are made of; and which hosts are this machine.
+generated names are made of; and which hosts are this machine, or one of its names.
 """
 
 from __future__ import annotations
 
 import ipaddress
 import re
+from collections.abc import Collection
 from functools import lru_cache
 
 LETTERS = "bcdfghjklmnpqrstvwxz2456789"
@@ -70,12 +71,32 @@ def is_loopback(authority: str) -> bool:
     >>> [is_loopback(it) for it in ("localhost:1", "[::1]:1", "::1", "127.0.0.1", "a.example")]
     [True, True, True, True, False]
     """
+    host = host_of(authority)
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def host_of(authority: str) -> str:
+    """A host without its port.
+
+    >>> [host_of(it) for it in ("A.example:1", "[::1]:1", "::1", "127.0.0.1")]
+    ['a.example', '::1', '::1', '127.0.0.1']
+    """
     host, colon, port = authority.rpartition(":")
     if not colon or not port.isdigit() or (":" in host and not host.endswith("]")):
         host = authority
-    if host.lower() == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
+    return host.strip("[]").lower()
+
+
+def is_one_of(authority: str, names: Collection[str]) -> bool:
+    """Whether a host, perhaps with its port, is one of these, as certificates have them.
+
+    >>> [is_one_of(it, ["b.example", "*.c.example"]) for it in ("B.example:1", "d.c.example", "e")]
+    [True, True, False]
+    """
+    host = host_of(authority)
+    return any(name.lower() in (host, f"*.{host.partition('.')[2]}") for name in names)

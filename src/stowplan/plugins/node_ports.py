@@ -11,6 +11,7 @@ import numpy as np
 
 from stowplan.framework.cycle import Cycle
 from stowplan.framework.events import Action, EventRegistration, Hint, Resource, on
+from stowplan.framework.groups import GroupCycle, Placement
 from stowplan.framework.reads import Reads
 from stowplan.framework.status import SKIP, Rows, Status, Verdict, unschedulable, verdict_of
 from stowplan.objects.pod import Pod
@@ -45,6 +46,11 @@ class NodePorts:
         if not taken:
             return all_passed((PORT_TAKEN,), nodes, rows)
         return verdict_of(np.logical_or.reduce(taken), PORT_TAKEN, unresolvable=False)
+
+    def most_members(self, cycle: GroupCycle, placement: Placement) -> int:
+        """Members alike that want a port are on a node each."""
+        keep_apart = cycle.are_alike and cycle.members[0].kind.host_ports
+        return len(placement.rows if keep_apart else cycle.members)
 
     def events_to_register(self) -> Sequence[EventRegistration]:
         return (

@@ -18,7 +18,15 @@ import numpy as np
 from stowplan.framework.cycle import Cycle
 from stowplan.framework.handle import Handle
 from stowplan.framework.reads import Reads
-from stowplan.framework.status import MAX_NODE_SCORE, SKIP, NodeMask, Rows, ShortScores, Status
+from stowplan.framework.status import (
+    MAX_NODE_SCORE,
+    SKIP,
+    NodeMask,
+    Rows,
+    ShortScores,
+    Status,
+    row_numbers,
+)
 from stowplan.objects.resources import CPU, EPHEMERAL_STORAGE, MEMORY, is_scalar
 from stowplan.plugins._shared.device_totals import DeviceTotals
 from stowplan.plugins._shared.resource_columns import Floats, ResourceColumns, ResourceTable
@@ -26,7 +34,7 @@ from stowplan.plugins._shared.rows import row_count
 from stowplan.state.node_info import NodeInfo
 from stowplan.state.node_table import NodeTable
 from stowplan.state.pod_info import PodInfo, PodKind
-from stowplan.state.row_follower import FEW, RowFollower
+from stowplan.state.row_follower import FEW, ROWS_PER_CHANGE, RowFollower
 
 _NATIVE = (CPU, MEMORY, EPHEMERAL_STORAGE)
 _SHIFT = MAX_NODE_SCORE * 3 // 2
@@ -157,16 +165,20 @@ class _Before:
         self._follower = RowFollower()
 
     def up_to_date(self, resource_table: ResourceTable, nodes: NodeTable) -> ShortScores:
-        changed = self._follower.changed(nodes, at_most=FEW)
-        if changed is None:
-            every = slice(0, nodes.size)
+        changed = self._follower.changed(nodes, at_most=FEW + nodes.size // ROWS_PER_CHANGE)
+        if changed is None or len(changed) > FEW:
+            rows = slice(0, nodes.size) if changed is None else row_numbers(changed)
             nothing = _nothing_of(self._names)
-            self._column = _SHIFT - _balance_many(resource_table.of, nodes, nothing, every)
-            self._column_at = self._column.data
-        for row in changed or ():
-            info = nodes.infos[row]
-            if info is not None:
-                self._column_at[row] = _SHIFT - _balance(_shares_of(info, self._names))
+            balances = _SHIFT - _balance_many(resource_table.of, nodes, nothing, rows)
+            if changed is None:
+                self._column, self._column_at = balances, balances.data
+            else:
+                self._column[rows] = balances
+        else:
+            for row in changed:
+                info = nodes.infos[row]
+                if info is not None:
+                    self._column_at[row] = _SHIFT - _balance(_shares_of(info, self._names))
         return self._column
 
 

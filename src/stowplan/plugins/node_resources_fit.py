@@ -279,9 +279,8 @@ class NodeResourcesFit:
 
     def most_members(self, cycle: GroupCycle, placement: Placement) -> int:
         """For how many of these members, if they are all alike, there is room."""
-        first, *others = cycle.members
-        ask = self._ask(first)
-        if ask.devices or any(pod.kind is not first.kind for pod in others):
+        ask = self._ask(cycle.members[0])
+        if ask.devices or not cycle.are_alike:
             return len(cycle.members)
         nodes, rows = cycle.nodes, placement.rows
         room = nodes.allocatable(PODS)[rows] - nodes.pod_count[rows]

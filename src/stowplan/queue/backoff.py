@@ -79,6 +79,10 @@ class BackoffQueue:
             queued.backoff_expiration_s = floor(end_s)
         return queued.backoff_expiration_s
 
+    def left_s(self, queued: QueuedPod, now_s: float) -> float:
+        """How long it would still back off if something woke it now."""
+        return max(0.0, self.expiration_s(queued) - now_s)
+
     def is_backing_off(self, queued: QueuedPod, now_s: float) -> bool:
         return self.expiration_s(queued) >= floor(now_s)
 

@@ -103,6 +103,10 @@ class GroupedQueue(SchedulingQueue):
             return queued
         return QueuedPod(with_priority(queued.info, priority), queued.timestamp_s)
 
+    def backoff_left_s(self, queued: QueuedPod) -> float:
+        """Of a member: its group's, which is what backs off."""
+        return super().backoff_left_s(self.entry_of(queued.info.group_key) or queued)
+
     def waiting(self) -> list[QueuedPod]:
         return [*_flattened(super().waiting())]
 

@@ -5,8 +5,7 @@ Mirrors kube-scheduler's `backend/queue/scheduling_queue.go`.  A new pod goes to
 back and waits among the unschedulable pods (`unschedulable`) until an event makes another try
 worth it (`hints`), then perhaps a while longer in backoff (`backoff`).
 
-A plain state machine: nothing here waits, and time is what `now` says.  `core` calls every
-operation; it sets a timer for `next_wakeup_s` and then calls `flush`.
+A plain state machine: time is what `now` says.  `core` sets a timer for `next_wakeup_s`: `flush`.
 """
 
 from __future__ import annotations
@@ -170,8 +169,7 @@ class SchedulingQueue:
     def pending_pods(self) -> tuple[list[PodInfo], str]:
         """Every waiting pod, and how many wait where, in upstream's words."""
         waiting = (self._active.values(), self._backoff.values(), self._unschedulable.values())
-        active, backoff, unschedulable = (len(pods) for pods in waiting)
-        summary = f"activeQ:{active}; backoffQ:{backoff}; unschedulablePods:{unschedulable}"
+        summary = "activeQ:{}; backoffQ:{}; unschedulablePods:{}".format(*map(len, waiting))
         return [queued.info for pods in waiting for queued in pods], summary
 
     def waiting(self) -> list[QueuedPod]:
@@ -180,8 +178,10 @@ class SchedulingQueue:
 
     def in_order(self, pods: Iterable[QueuedPod]) -> list[QueuedPod]:
         """These pods as the queue would take them, wherever they wait now."""
-        sort_key = self._sort_key
-        return sorted(pods, key=lambda queued: sort_key(queued.info, queued.timestamp_s))
+        return sorted(pods, key=lambda queued: self._sort_key(queued.info, queued.timestamp_s))
+
+    def backoff_left_s(self, queued: QueuedPod) -> float:
+        return self._backoff.left_s(queued, self._now())
 
     def pending_counts(self) -> dict[str, int]:
         """The values of `scheduler_pending_pods`."""

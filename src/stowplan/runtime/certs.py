@@ -10,6 +10,7 @@ import ipaddress
 import os
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
 
 VALID_S = 365 * 86400.0
@@ -77,6 +78,20 @@ def self_signed(names: list[str], now_s: float) -> KeyPair:
     pem = serialization.Encoding.PEM
     plain = serialization.PrivateFormat.TraditionalOpenSSL, serialization.NoEncryption()
     return KeyPair(cert.public_bytes(pem), key.private_bytes(pem, *plain))
+
+
+@lru_cache(maxsize=8)
+def names_of(cert: bytes) -> frozenset[str]:
+    """The host names and addresses that the first certificate of a PEM file is for."""
+    from cryptography import x509
+
+    try:
+        extensions = x509.load_pem_x509_certificate(cert).extensions
+        names = extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except (x509.ExtensionNotFound, ValueError):
+        return frozenset()
+    addresses = map(str, names.get_values_for_type(x509.IPAddress))
+    return frozenset((*names.get_values_for_type(x509.DNSName), *addresses))
 
 
 def write_whole(path: Path, content: bytes, *, mode: int = 0o600) -> None:

@@ -54,7 +54,6 @@ from stowplan.runtime.lifecycle import Election, Replica
 from stowplan.runtime.log import Block, Bridge, Log
 from stowplan.runtime.memory import settle_memory
 from stowplan.runtime.metrics import Metrics
-from stowplan.runtime.page_port import Page
 from stowplan.runtime.preflight import (
     Right,
     check_rights,
@@ -69,6 +68,7 @@ from stowplan.runtime.surface import Surface
 from stowplan.runtime.upkeep import answer_of, post_to
 
 if TYPE_CHECKING:
+    from stowplan.runtime.page_port import Page
     from stowplan.runtime.server import SecureServer
 
 SERVER_DRAIN_S = 5.0
@@ -90,7 +90,7 @@ class Looking:
     log: Log
 
 
-MakePage = Callable[[Looking], Page]
+MakePage = Callable[[Looking], "Page"]
 
 
 def run(options: RunOptions, make_page: MakePage | None = None) -> int:

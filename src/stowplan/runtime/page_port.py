@@ -13,11 +13,13 @@ from __future__ import annotations
 
 import secrets
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Protocol
 
 from aiohttp import web
 
+from stowplan.errors import Forbidden
+from stowplan.objects.names import host_of, is_loopback, is_one_of
 from stowplan.runtime.auth import Gatekeeper
 
 PREFIX = "/ui/"
@@ -37,9 +39,14 @@ class Page(Protocol):
 
 
 class PagePort:
-    def __init__(self, page: Page, gatekeeper: Gatekeeper) -> None:
+    def __init__(
+        self, page: Page, gatekeeper: Gatekeeper, names: Callable[[], Collection[str]]
+    ) -> None:
+        """`names`: the hosts that this server is, beside this machine and the address at which a
+        connection arrived."""
         self._page = page
         self._gatekeeper = gatekeeper
+        self._names = names
         self._tokens: OrderedDict[str, str] = OrderedDict()
         """By the value of the cookie."""
 
@@ -49,6 +56,7 @@ class PagePort:
 
     async def admit(self, request: web.BaseRequest) -> str:
         """Raises for who may not see this; the cookie's value for who hands over a token."""
+        self._check_host(request)
         token = request.query.get(KEY, "") if request.path == PREFIX else ""
         headers: Mapping[str, str] = request.headers
         if token:
@@ -58,6 +66,18 @@ class PagePort:
             headers = {} if kept is None else {"Authorization": f"Bearer {kept}"}
         await self._gatekeeper.admit("get", RIGHT, headers, _certificate(request))
         return self._keep(token) if token else ""
+
+    def _check_host(self, request: web.BaseRequest) -> None:
+        """Any site can give its own name our address, and a browser that holds our cookie."""
+        host = request.headers.get("Host", "")
+        transport = request.transport
+        arrived = transport.get_extra_info("sockname") if transport is not None else None
+        reached = str(arrived[0]) if arrived else ""
+        if not (is_loopback(host) or is_one_of(host, (reached, *self._names()))):
+            raise Forbidden(
+                f"this server is not known as {host_of(host)!r}; if it is one of its names, give it"
+                " a certificate for it: --tls-cert-file or --tls-sni-cert-key"
+            )
 
     def _keep(self, token: str) -> str:
         value = secrets.token_urlsafe(32)

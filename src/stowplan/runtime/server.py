@@ -57,7 +57,9 @@ class SecureServer:
         self._on_scheduler = surface.on_scheduler
         self._gatekeeper = Gatekeeper(surface.reviews, surface.clock, surface.log, options.auth)
         self._endpoints = Endpoints(surface)
-        self._page = None if surface.page is None else PagePort(surface.page, self._gatekeeper)
+        self._page = None
+        if surface.page is not None:
+            self._page = PagePort(surface.page, self._gatekeeper, self._tls.names)
         self._requests = 0
         self._runner: web.ServerRunner | None = None
         self._refreshing: asyncio.Task[None] | None = None

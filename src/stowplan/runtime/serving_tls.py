@@ -18,7 +18,7 @@ from stowplan.clock import Clock
 from stowplan.cluster.tls import load_pair
 from stowplan.config import did_you_mean
 from stowplan.errors import InputError
-from stowplan.runtime.certs import self_signed, write_whole
+from stowplan.runtime.certs import names_of, self_signed, write_whole
 from stowplan.runtime.log import Log
 from stowplan.runtime.surface import ServingOptions
 
@@ -74,6 +74,10 @@ class PairFiles:
     context: ssl.SSLContext
     _seen: tuple[bytes, bytes] = field(default=(b"", b""))
 
+    @property
+    def names(self) -> frozenset[str]:
+        return names_of(self._seen[0])
+
     def load(self) -> bool:
         """Take the pair into use if it is another than before; raises InputError if it is wrong."""
         pair = _read(self.cert), _read(self.key)
@@ -92,9 +96,14 @@ class ServingTls:
         self._options = options
         self._log = log
         self._files: list[PairFiles] = []
+        self._names = [options.bind_address]
         self.context = self._new_context()
         self._load_default(clock.now())
         self._load_by_name()
+
+    def names(self) -> frozenset[str]:
+        """The hosts that this server is: told to listen on, or shows a certificate for."""
+        return frozenset(self._names).union(*(files.names for files in self._files))
 
     def refresh(self) -> None:
         """Look whether the files have changed."""
@@ -150,6 +159,7 @@ class ServingTls:
             cert, key, names = _parse_sni(setting)
             context = self._new_context()
             self._follow(cert, key, context)
+            self._names += names
             for name in names:
                 by_name.setdefault(name.lower(), context)
         if not by_name:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from stowplan.clock import Clock
 from stowplan.config import DEFAULT_GATES, FeatureGates
@@ -22,7 +22,9 @@ from stowplan.runtime.auth import AuthSettings, Reviews
 from stowplan.runtime.health import Health
 from stowplan.runtime.log import Log
 from stowplan.runtime.metrics import Metrics
-from stowplan.runtime.page_port import Page
+
+if TYPE_CHECKING:
+    from stowplan.runtime.page_port import Page
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from stowplan._version import __version__
+from stowplan.core.algorithm import TieBreak
 from stowplan.errors import InputError
 from stowplan.objects.yaml_reader import read_yaml
 from stowplan.sim.spans import parse_span
@@ -82,12 +83,16 @@ class Settings:
     samples: int = 240
     node_count: int | None = None
     """So many nodes of the same mix; None: as they are."""
+    tie_break: TieBreak = "random"
+    strict: bool = False
+    """A plugin's error ends the run."""
 
     def __post_init__(self) -> None:
         for name, value, choices in (
             ("arrivals", self.arrivals, get_args(Arrivals)),
             ("ends", self.ends, get_args(Ends)),
             ("evicted", self.evicted, get_args(Evicted)),
+            ("tie_break", self.tie_break, get_args(TieBreak)),
         ):
             if value not in choices:
                 hint = f"it may be {' or '.join(map(repr, choices))}"

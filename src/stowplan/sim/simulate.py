@@ -57,6 +57,8 @@ def simulate(
     failures: str | None = None,
     prices: Mapping[str, float] | None = None,
     samples: int = 240,
+    tie_break: str = "random",
+    strict: bool = False,
     workers: int = 1,
     folder: str | os.PathLike[str] | None = None,
     scheduler: str = "",
@@ -66,9 +68,10 @@ def simulate(
     """Run a trace through the whole scheduler under virtual time, and measure what comes of it.
 
     `config` is a KubeSchedulerConfiguration or several by name; each runs with every seed.  `sweep`
-    varies each in several ways at once.  `nodes` takes the place of the trace's nodes.  `folder`
-    keeps every run as it is done, and finished runs found there are not done again.  `workers`
-    above 1 uses processes: a script that asks for them needs `if __name__ == "__main__":`.
+    varies each in several ways at once.  `nodes` takes the place of the trace's nodes.  `strict`
+    ends a run with the first error of a plugin.  `folder` keeps every run as it is done, and
+    finished runs found there are not done again.  `workers` above 1 uses processes: a script that
+    asks for them needs `if __name__ == "__main__":`.
     docs/simulation.md says what all of it means.
     """
     common = Settings(
@@ -82,6 +85,8 @@ def simulate(
         failures=_failures(failures),
         prices=dict(prices or {}),
         samples=samples,
+        tie_break=tie_break,  # type: ignore[arg-type]
+        strict=strict,
     )
     inputs = inputs_of(trace, nodes, plugins)
     variants = _variants(inputs, common, _configs(config), sweep)

@@ -101,7 +101,13 @@ def do_task(inputs: Inputs, task: Task, told: Any = None) -> Run:
     started_s = time.process_time()
     setup = make_setup(
         settings.config,
-        {"seed": settings.seed, "plugins": inputs.plugins, "detail": False},
+        {
+            "seed": settings.seed,
+            "plugins": inputs.plugins,
+            "detail": False,
+            "tie_break": settings.tie_break,
+            "strict": settings.strict,
+        },
         registry=inputs.registry(settings.plugin_paths),
         lean=True,
     )

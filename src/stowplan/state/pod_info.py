@@ -14,22 +14,16 @@ from functools import wraps
 from typing import Any, Generic, TypeVar
 from weakref import WeakValueDictionary, ref
 
-import msgspec
-from msgspec.structs import replace
+from msgspec.structs import force_setattr, replace
 
-from stowplan.objects.base import ObjectMeta
 from stowplan.objects.labels import EVERYTHING, NOTHING, Selector, SelectorError, compile_selector
 from stowplan.objects.node_selector import RequiredNodeAffinity, required_node_affinity
 from stowplan.objects.pod import (
     Affinity,
-    Container,
     Pod,
     PodAffinity,
     PodAffinityTerm,
-    PodResourceClaim,
-    PodSchedulingGroup,
     PodSpec,
-    ResourceRequirements,
     Toleration,
     Volume,
 )
@@ -43,6 +37,7 @@ from stowplan.objects.resources import (
     pod_requests,
     tells_amounts,
 )
+from stowplan.state.pod_keys import content_key, traits_key
 
 NO_LABELS: dict[str, str] = {}
 
@@ -207,7 +202,7 @@ class PodKind:
 
     @Lazy
     def traits(self) -> PodTraits:
-        key = _traits_key(self.pod)
+        key = traits_key(self.pod)
         traits = _traits.get(key)
         if traits is None:
             traits = _traits[key] = PodTraits()
@@ -349,7 +344,7 @@ class PodKind:
 
 
 _NO_AFFINITY = Affinity()
-_SOME_GROUP = PodSchedulingGroup()
+
 
 _FROM_SPEC = ("_terms", "required_node_affinity")
 """What takes long to parse, and is the same whatever the labels."""
@@ -449,7 +444,6 @@ class PodInfo:
 
 _kinds: WeakValueDictionary[tuple[Any, ...], PodKind] = WeakValueDictionary()
 _traits: WeakValueDictionary[tuple[Any, ...], PodTraits] = WeakValueDictionary()
-_encode = msgspec.json.Encoder(order="deterministic").encode
 
 
 def kind_of(pod: Pod) -> PodKind:
@@ -483,103 +477,38 @@ _latest = None, "", None, _nobody
 
 
 def _kind_by_content(pod: Pod) -> PodKind:
-    metadata, spec, status = pod.metadata, pod.spec, pod.status
-    if spec.volumes or spec.resource_claims:
-        spec = replace(
-            spec,
-            node_name="",
-            volumes=[_unnamed(v) for v in spec.volumes or ()],
-            resource_claims=_nameless(spec.resource_claims),
-        )
-    elif spec.node_name:
-        spec = replace(spec, node_name="")
-    if spec.scheduling_group is not None:
-        spec = replace(spec, scheduling_group=_SOME_GROUP)
-    key = (
-        metadata.namespace,
-        metadata.deletion_timestamp is not None,
-        _encode((metadata.labels, spec)),
-        _controller_key(metadata),
-        _resize_key(pod) if status.container_statuses or status.resources else b"",
-    )
+    key = content_key(pod)
     kind = _kinds.get(key)
     if kind is None:
         kind = _kinds[key] = PodKind(pod)
+    elif pod.spec.node_name:
+        _share(pod, kind)
     return kind
 
 
-def _traits_key(pod: Pod) -> tuple[Any, ...]:
-    metadata, spec = pod.metadata, pod.spec
-    spec = replace(
-        spec,
-        node_name="",
-        resources=None,
-        containers=[_sizeless(c) for c in spec.containers or ()],
-        init_containers=[_sizeless(c) for c in spec.init_containers or ()],
-        volumes=[_unnamed(volume) for volume in spec.volumes or ()],
-        resource_claims=_nameless(spec.resource_claims),
-        scheduling_group=None if spec.scheduling_group is None else _SOME_GROUP,
+def _share(pod: Pod, kind: PodKind) -> None:
+    """Let a running pod have what it has in common with others of its kind only once in memory.
+
+    An API server sends it anew for each of them.  Nobody notices: what is put in place is equal.
+    """
+    own, common = pod.spec, kind.pod.spec
+    if own.containers is common.containers:
+        return
+    shared = replace(
+        common,
+        node_name=own.node_name,
+        volumes=own.volumes,
+        resource_claims=own.resource_claims,
+        scheduling_group=own.scheduling_group,
     )
-    return (
-        metadata.namespace,
-        metadata.deletion_timestamp is not None,
-        _encode((metadata.labels, spec)),
-        _controller_key(metadata),
-    )
-
-
-def _sizeless(container: Container) -> Container:
-    """The container, however much it asks for; which extended resources it asks for stays."""
-    resources = container.resources
-    if resources is None:
-        return container
-    extended = [name for name in resources.requests or () if "/" in name]
-    left = ResourceRequirements(requests=dict.fromkeys(sorted(extended), 1)) if extended else None
-    return replace(container, resources=left)
-
-
-def _unnamed(volume: Volume) -> Volume:
-    """The volume, whatever claim it is for."""
-    claim = volume.persistent_volume_claim
-    if claim is None:
-        return volume
-    return replace(volume, persistent_volume_claim=replace(claim, claim_name=""))
-
-
-def _nameless(claims: list[PodResourceClaim] | None) -> list[PodResourceClaim] | None:
-    """So many claims for devices, whatever they are called."""
-    return claims and [_ANY_CLAIM] * len(claims)
-
-
-_ANY_CLAIM = PodResourceClaim()
-
-
-def _controller_key(metadata: ObjectMeta) -> tuple[str, str, str] | None:
-    controller = metadata.controller() if metadata.owner_references else None
-    return (controller.api_version, controller.kind, controller.name) if controller else None
+    force_setattr(pod, "spec", shared)
+    force_setattr(pod.metadata, "labels", kind.pod.metadata.labels)
+    force_setattr(pod.metadata, "namespace", kind.namespace)
 
 
 def kind_count() -> int:
     """How many kinds of pods there are: what is kept per kind need not be more than that."""
     return len(_kinds)
-
-
-def _resize_key(pod: Pod) -> bytes:
-    """What of the status can change the pod's requests: allocations, and a refused resize."""
-    status = pod.status
-    pending = [c.reason for c in status.conditions or () if c.type == "PodResizePending"]
-    return _encode(
-        (
-            [(c.name, c.resources, c.allocated_resources) for c in status.container_statuses or ()],
-            [
-                (c.name, c.resources, c.allocated_resources)
-                for c in status.init_container_statuses or ()
-            ],
-            status.resources,
-            status.allocated_resources,
-            pending,
-        )
-    )
 
 
 __all__ = [

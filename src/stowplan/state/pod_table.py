@@ -95,6 +95,8 @@ class PodTable:
         self._kinds_at: dict[Place, dict[PodKind, None]] = {}
         self._wide_kinds: dict[PodKind, None] = {}
         self._kind_refs: list[int] = []
+        self._priorities: dict[int, int] = {}
+        """How many kinds have each; none that nobody has."""
         self._free_kinds: list[int] = []
         self._kind_slots: Slots = np.full(256, -1, np.int32)
         self._rows: Slots = np.full(256, -1, np.int32)
@@ -114,7 +116,7 @@ class PodTable:
         fork = PodTable()
         fork.kinds, fork._kind_refs = self.kinds.copy(), self._kind_refs.copy()
         fork._kind_serials, fork._kinds_taken = self._kind_serials.copy(), self._kinds_taken
-        fork._slot_of_kind = self._slot_of_kind.copy()
+        fork._slot_of_kind, fork._priorities = self._slot_of_kind.copy(), self._priorities.copy()
         fork._kinds_at = {place: kinds.copy() for place, kinds in self._kinds_at.items()}
         fork._wide_kinds = self._wide_kinds.copy()
         fork._free_kinds, fork._free = self._free_kinds.copy(), self._free.copy()
@@ -152,6 +154,10 @@ class PodTable:
     @property
     def rows(self) -> Slots:
         return self._rows
+
+    def has_below(self, priority: int) -> bool:
+        """Whether a pod on any node has a lower priority."""
+        return min(self._priorities, default=priority) < priority
 
     def kinds_at(self, places: Iterable[Place]) -> Iterator[tuple[int, PodKind]]:
         """The kinds, with their slots, that have one of these places among their own."""
@@ -225,6 +231,7 @@ class PodTable:
         self._kinds_taken += 1
         self._kind_serials[slot] = self._kinds_taken
         self._slot_of_kind[kind] = slot
+        self._priorities[kind.priority] = self._priorities.get(kind.priority, 0) + 1
         for place in filing_places(kind):
             self._kinds_at.setdefault(place, {})[kind] = None
         if is_wide(kind):
@@ -240,6 +247,9 @@ class PodTable:
             self.kinds[slot] = None
             del self._slot_of_kind[kind]
             self._free_kinds.append(slot)
+            left = self._priorities.pop(kind.priority) - 1
+            if left:
+                self._priorities[kind.priority] = left
             for place in filing_places(kind):
                 _discard(self._kinds_at, place, kind)
             self._wide_kinds.pop(kind, None)

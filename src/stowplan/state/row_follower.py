@@ -24,6 +24,10 @@ LOG_MAX = 4096
 FEW = 8
 """Up to so many changes are followed one by one: cheaper than arrays."""
 
+ROWS_PER_CHANGE = 64
+"""One more change may be followed, in arrays, for so many rows there are: else it is cheaper to
+look at all of them."""
+
 
 class RowFollower(Struct, eq=False):
     of_nodes: bool = False

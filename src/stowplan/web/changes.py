@@ -17,6 +17,7 @@ import numpy as np
 from stowplan.errors import StowplanError
 from stowplan.printable import logger
 from stowplan.web.nodes import amounts_used, flag_of, nodes_by_name
+from stowplan.web.outage import Outage
 from stowplan.web.queues import summary
 from stowplan.web.series import Series, waiting_in
 from stowplan.web.sources import Beside, ClusterSource
@@ -35,6 +36,7 @@ class Changes(Stream):
         self._source = source
         self._now = now
         self.series = Series()
+        self.outage = Outage()
         self._names: list[str] = []
         self._used: dict[str, Any] = {}
         self._flags: list[int] = []
@@ -43,6 +45,7 @@ class Changes(Stream):
         seen, tick = -1, 0
         while True:
             tick += 1
+            turned = self.outage.look(self._source.problem, self._source.version, self._now())
             try:
                 if tick == 1 or (self._source.live and tick % SAMPLE_EVERY == 0):
                     await self._sample()
@@ -50,18 +53,21 @@ class Changes(Stream):
                 if self._watchers and version != seen:
                     thorough = tick % SAMPLE_EVERY == 0
                     event, data = await self._source.read(partial(self._compare, thorough=thorough))
-                    self._send(event, {**data, "version": version, "problem": self._source.problem})
+                    self._send(event, {**data, "version": version, **self.outage.to_dict()})
                     # Flags are looked at now and then: till then there is something left to see.
                     seen = version if thorough else seen
-                elif self._watchers and tick % BEAT_TICKS == 0:
-                    self._send("beat", {"version": version, "problem": self._source.problem})
+                elif self._watchers and (turned or tick % BEAT_TICKS == 0):
+                    self._send("beat", {"version": version, **self.outage.to_dict()})
             except StowplanError as error:
-                self._send("problem", {"problem": str(error)})
+                self._fail(str(error))
             except Exception:
                 # Who watches is told again when the next look succeeds.
                 log.exception("a look at the cluster failed")
-                self._send("problem", {"problem": "a look at the cluster failed; see the log"})
+                self._fail("a look at the cluster failed; see the log")
             await asyncio.sleep(TICK_S)
+
+    def _fail(self, problem: str) -> None:
+        self._send("problem", {"problem": problem, "since": self._now()})
 
     async def _sample(self) -> None:
         source, now_s = self._source, self._now()

@@ -12,7 +12,7 @@ from stowplan.objects.node import Node
 from stowplan.objects.pod import ENDED_PHASES, Pod
 from stowplan.objects.resources import pod_requests
 from stowplan.web.asking import Ask, page_of
-from stowplan.web.devices import devices_by_node
+from stowplan.web.devices import OfDriver, devices
 from stowplan.world.cluster import Cluster
 from stowplan.world.table import Table
 
@@ -60,11 +60,12 @@ def amounts_used(whole: Table, free: Table) -> dict[str, Any]:
 def map_view(cluster: Cluster, ask: Ask) -> dict[str, Any]:
     """Every node as a position in arrays, for one resource."""
     whole, free = cluster.allocatable(), cluster.free()
-    devices = devices_by_node(cluster)
-    resources = [*_resources(whole), *devices]
+    by_driver = devices(cluster)
+    resources = [*_resources(whole), *by_driver]
     resource = ask.text("resource", "cpu")
-    if resource in devices:
-        counts = [devices[resource].get(name, (0, 0)) for name in whole.index]
+    of_driver = by_driver.get(resource, OfDriver())
+    if resource in by_driver:
+        counts = [of_driver.by_node.get(name, (0, 0)) for name in whole.index]
         there, taken = [count[0] for count in counts], [count[1] for count in counts]
     elif resource in whole:
         there = whole[resource].tolist()
@@ -90,6 +91,7 @@ def map_view(cluster: Cluster, ask: Ask) -> dict[str, Any]:
         "used": taken,
         "pods": (whole["pods"] - free["pods"]).tolist(),
         "flags": [flag_of(node) for node in ordered],
+        "shared": of_driver.rows(ordered),
     }
 
 
@@ -207,9 +209,9 @@ def node_view(cluster: Cluster, ask: Ask) -> dict[str, Any]:
             if amount or there[resource] != left[resource]
         ]
         + [
-            {"resource": resource, "used": counts[name][1], "whole": counts[name][0]}
-            for resource, counts in devices_by_node(cluster).items()
-            if name in counts
+            {"resource": resource, "used": each.by_node[name][1], "whole": each.by_node[name][0]}
+            for resource, each in devices(cluster).items()
+            if name in each.by_node
         ],
         "pods": page_of([_pod_row(pod) for pod in pods], ask),
         "turnedAway": turned_away(cluster, name),

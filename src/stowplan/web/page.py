@@ -86,12 +86,13 @@ class Page:
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
         path = request.path
+        self._guard.check_site(request.headers, _reached(request), api=path.startswith(API))
         if path == "/ui":
             return _moved(PREFIX)
         key = request.query.get(KEY, "")
         if path == PREFIX and key:
             return self._let_in(request, key)
-        self._guard.check(request.headers, request.cookies, api=path.startswith(API))
+        self._guard.check(request.headers, request.cookies)
         if path == STREAM and request.method == "GET":
             return await self._watch(request)
         if path.startswith(API) or path == API.rstrip("/"):
@@ -101,7 +102,7 @@ class Page:
     def _let_in(self, request: web.BaseRequest, key: str) -> web.StreamResponse:
         value = self._guard.exchange(key)
         if value is None:
-            self._guard.check(request.headers, request.cookies, api=False)
+            self._guard.check(request.headers, request.cookies)
         response = _moved(PREFIX)
         if value is not None:
             response.set_cookie(
@@ -150,6 +151,12 @@ def _parts(source: ClusterSource | Replay, now: Callable[[], float]) -> tuple[St
         return Stream(), ReplayPaths(source)
     changes = Changes(source, now)
     return changes, Routes(source, changes)
+
+
+def _reached(request: web.BaseRequest) -> str:
+    """The address at which it arrived."""
+    name = None if request.transport is None else request.transport.get_extra_info("sockname")
+    return str(name[0]) if name else ""
 
 
 def _file(request: web.BaseRequest) -> web.Response:

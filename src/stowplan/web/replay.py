@@ -72,6 +72,7 @@ class ReplayPaths(Paths):
         super().__init__(
             {
                 "": {"GET": self._about},
+                "map": {"GET": self._no_map},
                 "runs": {"GET": self._runs},
                 "remarks": {"GET": self._remarks},
                 **{path: {"GET": self._view(view)} for path, view in views.items()},
@@ -93,12 +94,17 @@ class ReplayPaths(Paths):
             "live": source.live,
             "note": source.note,
             "problem": source.problem,
+            "since": 0,
             "version": source.version,
             "stowplan": __version__,
             "runs": len(source.result.runs),
             "configs": source.result.configs,
             "worlds": [],
         }
+
+    async def _no_map(self, ask: Ask) -> Any:
+        """A page asks for the map before it knows what is shown; these are maps of the runs."""
+        return {}
 
     async def _runs(self, ask: Ask) -> Any:
         return page_of([_head(run, n) for n, run in enumerate(self._source.result.runs)], ask)

@@ -6,6 +6,7 @@ asked so that the cluster itself does not wait for them.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -92,7 +93,11 @@ class Routes(Paths):
 
     async def _about(self, ask: Ask) -> Any:
         source = self._source
-        told = await self._view(lambda cluster, _: queues.about(cluster))(ask)
+        # Both wait for the same thread, where somebody else may come between them.
+        told, made = await asyncio.gather(
+            self._view(lambda cluster, _: queues.about(cluster))(ask),
+            source.work(self.worlds.all),
+        )
         return {
             **told,
             "name": source.name,
@@ -100,10 +105,10 @@ class Routes(Paths):
             "views": source.views,
             "live": source.live,
             "note": source.note,
-            "problem": source.problem,
+            **self._changes.outage.to_dict(),
             "version": source.version,
             "stowplan": __version__,
-            "worlds": await source.work(self.worlds.all),
+            "worlds": made,
         }
 
     async def _pod_beside(self, ask: Ask) -> Any:

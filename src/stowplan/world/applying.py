@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from difflib import get_close_matches
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 from stowplan.apiserver.store import Store, view
 from stowplan.apiserver.stored_kinds import STORED_KIND_BY_NAME, STORED_KINDS
 from stowplan.cluster.port import ListOptions
 from stowplan.errors import ApiError, InputError
-from stowplan.objects.api import Create, Delete, Patch
+from stowplan.objects.api import Create, Delete, Patch, Request
 from stowplan.objects.base import KubeObject
 from stowplan.objects.kinds import (
     KIND_BY_NAME,
@@ -74,25 +76,37 @@ def apply_all(store: Store, manifests: list[Manifest]) -> list[str]:
             checked.append((kind, where, data))
     checked.sort(key=lambda entry: _FIRST.get(entry[0], len(_FIRST)))
     with store.batch():
-        for kind, where, data in checked:
-            try:
-                _apply(store, kind, data)
-            except ApiError as error:
-                error.where = error.where or where
-                raise
+        for kind, alike in groupby(checked, key=itemgetter(0)):
+            _apply(store, kind, ((where, data) for _, where, data in alike))
     return [describe(data) for _, _, data in checked]
 
 
-def _apply(store: Store, kind: Kind, data: dict[str, Any]) -> None:
-    metadata = {key: text for key, text in data["metadata"].items() if key not in _SERVER_SET}
-    namespace = (metadata.get("namespace") or DEFAULT_NAMESPACE) if kind.namespaced else ""
-    body = {**data, "metadata": metadata}
-    if _is_there(store, kind, namespace, metadata["name"]):
+def _apply(store: Store, kind: Kind, manifests: Iterable[Manifest]) -> None:
+    """Objects of one kind; new ones that come one after the other are created together."""
+    new: dict[tuple[str, str], tuple[str, Create]] = {}
+    for where, data in manifests:
+        metadata = {key: text for key, text in data["metadata"].items() if key not in _SERVER_SET}
+        namespace = (metadata.get("namespace") or DEFAULT_NAMESPACE) if kind.namespaced else ""
+        name, body = metadata["name"], {**data, "metadata": metadata}
+        is_twice = (namespace, name) in new
+        if not is_twice and not _is_there(store, kind, namespace, name):
+            new[namespace, name] = where, Create(kind, namespace, body)
+            continue
+        _execute(store, new.values())
+        new = {}
         if kind is not NODE:
             body.pop("status", None)
-        store.execute(Patch(kind, namespace, metadata["name"], body))
-    else:
-        store.execute(Create(kind, namespace, body))
+        _execute(store, [(where, Patch(kind, namespace, name, body))])
+    _execute(store, new.values())
+
+
+def _execute(store: Store, requests: Collection[tuple[str, Request]]) -> None:
+    """Requests of one type, each from a place; the first one that is refused is raised."""
+    answers = store.execute_all([request for _, request in requests])
+    for (where, _), answer in zip(requests, answers, strict=True):
+        if isinstance(answer, ApiError):
+            answer.where = answer.where or where
+            raise answer
 
 
 def _is_there(store: Store, kind: Kind, namespace: str, name: str) -> bool:

@@ -7,14 +7,13 @@ the clock are others.  What it consists of is in `engine`.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from html import escape
 from importlib import import_module
 from typing import Any, Self, Unpack, cast
 
 from stowplan.apiserver.store import view
-from stowplan.cluster.port import ListOptions
 from stowplan.config import SchedulerConfig
 from stowplan.config.write import to_yaml
 from stowplan.core.decision import Decision as CoreDecision
@@ -302,16 +301,16 @@ class Cluster:
         body = {"spec": {"unschedulable": value or None}}
         self._engine.store.execute(Patch(NODE, "", node, body, "merge"))
 
-    def drain(self, node: str) -> dict[str, str]:
-        """Cordon the node and evict its pods, as `kubectl drain` does; runs meanwhile.
+    def drain(self, node: str, only: Container[str] | None = None) -> dict[str, str]:
+        """Cordon the node and evict its pods, or `only` these, as `kubectl drain` does.
 
-        Pods of DaemonSets stay.  Disruption budgets are respected: an eviction that one forbids is
-        tried again while others find new places.  Returns the pods that could not be evicted, and
-        why not.
+        It runs meanwhile.  Pods of DaemonSets stay.  Disruption budgets are respected: an eviction
+        that one forbids is tried again while others find new places.  Returns the pods that could
+        not be evicted, and why not.
         """
         store = self._engine.own().store
         self.cordon(node)
-        return evict_all(store, lambda: moved_by_drain(self.pods(), node), self.run)
+        return evict_all(store, lambda: moved_by_drain(self.pods(), node, only), self.run)
 
     # -- time -------------------------------------------------------------------------------
 
@@ -547,8 +546,7 @@ class Cluster:
     # -- details ----------------------------------------------------------------------------
 
     def _select(self, kind: Kind, namespace: str = "") -> list[KubeObject]:
-        items, _ = self._engine.reads.select(kind, ListOptions(namespace=namespace))
-        return [thing for thing, _ in items]
+        return self._engine.reads.things(kind, namespace)
 
     def _find(self, kind: Kind, key: str) -> KubeObject:
         namespace, _, name = key.rpartition("/")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 
 from stowplan.apiserver.store import Store
 from stowplan.errors import ApiError, TooManyRequests
@@ -40,12 +40,13 @@ def evict_all(
             return blocked
 
 
-def moved_by_drain(pods: Iterable[Pod], node: str) -> list[Pod]:
+def moved_by_drain(pods: Iterable[Pod], node: str, only: Container[str] | None = None) -> list[Pod]:
     """The pods that a drain of this node moves away; those of DaemonSets stay."""
     return [
         pod
         for pod in pods
         if pod.spec.node_name == node
+        and (only is None or pod.key in only)
         and pod.metadata.deletion_timestamp is None
         and pod.status.phase not in ENDED_PHASES
         and _MIRROR not in (pod.metadata.annotations or {})

@@ -57,16 +57,13 @@ def filled(
     pending.sort(key=_created_s)
     # The scheduler sees everything in the order of the input, which may decide between equals.
     engine.cluster.start_scheduler()
-    with engine.store.batch():
-        for obj in objects:
-            if isinstance(obj, PersistentVolume):
-                engine.store.put(obj, (rests or {}).get(obj.name))
-            elif not _is_pending(obj):
-                engine.store.put(obj)
+    engine.store.put_all(
+        (obj, (rests or {}).get(obj.name) if isinstance(obj, PersistentVolume) else None)
+        for obj in objects
+        if not _is_pending(obj)
+    )
     engine.cluster.start_workers()
-    with engine.store.batch():
-        for obj in pending:
-            engine.store.put(obj)
+    engine.store.put_all((obj, None) for obj in pending)
     engine.take_in()
     return engine
 

@@ -134,7 +134,8 @@ class Place:
     position: int = 0
     """Among the pods that wait for a decision, in the order they are taken; from 1."""
     attempts: int = 0
-    backoff_until: float | None = None
+    backoff_s: float = 0.0
+    """What is left of its backoff; whatever wakes it before then, it waits so long."""
     nominated_node: str = ""
     waits_for: dict[str, str] | None = None
     """At Permit: plugin -> why it waits."""
@@ -157,7 +158,7 @@ def place_of(machine: Machine, pod: Pod) -> Place:
         str(place),
         position,
         queued.attempts,
-        queued.backoff_expiration_s,
+        machine.queue.backoff_left_s(queued),
         pod.status.nominated_node_name,
         gated_by=queued.gating_plugin,
     )

@@ -11,7 +11,6 @@ from typing import Any, Literal, TypedDict, get_args
 from msgspec.structs import replace
 
 from stowplan.config import (
-    FeatureGates,
     PluginRef,
     SchedulerConfig,
     load_config,
@@ -82,15 +81,7 @@ def make_setup(
     _check_choice("tie_break", tie_break, get_args(TieBreak))
     if not isinstance(seed, int):
         raise InputError(f"seed is {seed!r}", hint="it is a whole number")
-    if isinstance(config, SchedulerConfig):
-        if feature_gates:
-            raise InputError(
-                "feature_gates is given, and a configuration that was loaded without them",
-                hint="load_config takes them too, as `gates`",
-            )
-        loaded = config
-    else:
-        loaded = load_config(config, gates=_gates(feature_gates or {}))
+    loaded = load_with_gates(config, feature_gates)
     own = _named(options.get("plugins", ()), registry)
     loaded = _with_plugins(loaded, list(own))
     return Setup(
@@ -108,9 +99,19 @@ def make_setup(
     )
 
 
-def _gates(wanted: Mapping[str, bool]) -> FeatureGates:
-    """Checked as `--feature-gates` is."""
-    return parse_feature_gates(f"{name}={value}" for name, value in wanted.items())
+def load_with_gates(
+    config: Config, feature_gates: Mapping[str, bool] | None = None
+) -> SchedulerConfig:
+    """The configuration as it is with these gates, which are checked as `--feature-gates` is."""
+    if not isinstance(config, SchedulerConfig):
+        words = (f"{name}={value}" for name, value in (feature_gates or {}).items())
+        return load_config(config, gates=parse_feature_gates(words))
+    if feature_gates:
+        raise InputError(
+            "feature_gates is given, and a configuration that was loaded without them",
+            hint="load_config takes them too, as `gates`",
+        )
+    return config
 
 
 def _check_choice(name: str, value: object, choices: Sequence[str]) -> None:

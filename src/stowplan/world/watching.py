@@ -11,11 +11,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Mapping
 
-from stowplan.apiserver.store import ObjectsWithRests
 from stowplan.apiserver.watches import UntypedFields
 from stowplan.clock import Clock
 from stowplan.cluster.informer import Informer
-from stowplan.cluster.port import ListOptions
 from stowplan.core.attempts import AttemptObserver
 from stowplan.core.bottlenecks import Bottlenecks
 from stowplan.core.messages import Effect, RecordEvent
@@ -50,18 +48,17 @@ class Watched:
 
     # -- objects ----------------------------------------------------------------------------
 
-    def select(self, kind: Kind, options: ListOptions) -> tuple[ObjectsWithRests, str]:
-        """As a store does, in order of keys; selectors are not asked for."""
+    def things(self, kind: Kind, namespace: str = "") -> list[KubeObject]:
+        """As a store does, in order of keys."""
         found: Iterable[KubeObject]
         informer = self._informer(kind)
         if informer is None:
             found = self._recorded if kind is EVENT else ()
-        elif options.namespace:
-            found = informer.in_namespace(options.namespace)
+        elif namespace:
+            found = informer.in_namespace(namespace)
         else:
             found = informer.list()
-        ordered = sorted(found, key=lambda thing: (thing.namespace, thing.name))
-        return [(thing, None) for thing in ordered], "0"
+        return sorted(found, key=lambda thing: (thing.namespace, thing.name))
 
     def read(self, kind: Kind, namespace: str, name: str) -> tuple[KubeObject, UntypedFields]:
         informer = self._informer(kind)

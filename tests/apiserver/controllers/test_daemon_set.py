@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stowplan.objects.kinds import DAEMON_SET, NODE, POD
 from tests.apiserver.controllers.world import World, workload
-from tests.apiserver.things import delete, patch
+from tests.apiserver.things import create_pod, delete, patch
 
 
 def on_nodes(world: World) -> list[str]:
@@ -71,6 +71,20 @@ def test_a_pod_that_goes_comes_back(world: World) -> None:
     world.run()
 
     assert on_nodes(world) == ["n1", "n2", "n3"]
+
+
+def test_of_two_on_a_node_the_older_stays(world: World) -> None:
+    create_pod(world.store, "older", node_name="n1", labels={"app": "other"})
+    world.run(10.0)
+    world.create(DAEMON_SET, workload())
+    younger = [pod["metadata"] for pod in world.pods() if pod["metadata"]["name"] != "older"]
+    assert len(younger) == 3
+    # Of the same template, so that it need not be replaced.
+    patch(world.store, POD, "older", {"metadata": {"labels": younger[0]["labels"]}}, "merge")
+    world.run(5.0)
+
+    assert on_nodes(world) == ["n1", "n2", "n3"]
+    assert "older" in world.pod_names()
 
 
 def test_a_new_template_goes_round_node_by_node(world: World) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stowplan.objects.kinds import JOB
+from stowplan.objects.kinds import JOB, POD
 from tests.apiserver.controllers.world import World, job
 from tests.apiserver.things import delete, patch
 
@@ -91,3 +91,78 @@ def test_its_pods_go_with_it(world: World) -> None:
     world.run()
 
     assert world.pods() == []
+
+
+LONG = {"stowplan/run-seconds": "1000"}
+
+
+def test_without_a_number_one_that_succeeds_is_enough_once_all_have_ended(world: World) -> None:
+    """A queue of work: `completions` is not set, and pods end when there is no more to do."""
+    world.create(JOB, job(parallelism=3, completions=None, annotations=LONG))
+    first, *others = world.pod_names()
+    assert len(others) == 2
+    ended = {"status": {"phase": "Succeeded"}}
+    patch(world.store, POD, first, ended, "merge", "status")
+    world.run(5.0)
+    assert conditions(world) == {}
+    assert world.status(JOB, "job")["active"] == 2
+    assert len(world.pods()) == 3
+
+    for name in others:
+        patch(world.store, POD, name, ended, "merge", "status")
+    world.run(5.0)
+    assert conditions(world) == {"Complete": "CompletionsReached"}
+    assert world.status(JOB, "job")["succeeded"] == 3
+
+
+def test_with_less_parallelism_some_pods_go(world: World) -> None:
+    world.create(JOB, job(completions=5, parallelism=4, annotations=LONG))
+    assert world.status(JOB, "job")["active"] == 4
+
+    patch(world.store, JOB, "job", {"spec": {"parallelism": 1}})
+    world.run(5.0)
+    assert len(world.pods()) == 1
+    assert (world.status(JOB, "job")["active"], world.status(JOB, "job")["ready"]) == (1, 1)
+    assert conditions(world) == {}
+
+
+def test_failures_up_to_the_limit_are_forgiven_and_one_more_is_not(world: World) -> None:
+    world.create(JOB, job(backoffLimit=0, annotations={"stowplan/exit-code": "1"}))
+    world.run(5.0)
+
+    assert conditions(world) == {"Failed": "BackoffLimitExceeded"}
+    status = world.status(JOB, "job")
+    assert status["failed"] == 1
+    assert "completionTime" not in status
+    assert world.events("BackoffLimitExceeded") == ["Job has reached the specified backoff limit"]
+
+
+def test_suspension_and_its_end_are_both_told(world: World) -> None:
+    world.create(JOB, job(suspend=True, activeDeadlineSeconds=3, annotations=LONG))
+    world.run(10.0)
+    assert conditions(world) == {"Suspended": "JobSuspended"}
+    suspended_at = world.status(JOB, "job")["conditions"][0]["lastTransitionTime"]
+
+    patch(world.store, JOB, "job", {"spec": {"suspend": False, "activeDeadlineSeconds": 600}})
+    world.run(5.0)
+    [told] = world.status(JOB, "job")["conditions"]
+    assert (told["status"], told["reason"]) == ("False", "JobResumed")
+    assert told["lastTransitionTime"] > suspended_at
+    assert len(world.pods()) == 1
+
+    patch(world.store, JOB, "job", {"spec": {"suspend": True}})
+    world.run(5.0)
+    assert world.pods() == []
+    assert "active" not in world.status(JOB, "job")
+
+
+def test_one_that_is_being_deleted_makes_no_more_pods(world: World) -> None:
+    world.create(JOB, job(completions=2, parallelism=2, annotations=LONG))
+    patch(world.store, JOB, "job", {"metadata": {"finalizers": ["example.com/stay"]}}, "merge")
+    delete(world.store, JOB, "job")
+    for name in world.pod_names():
+        delete(world.store, POD, name)
+    world.run(60.0)
+
+    assert world.pods() == []
+    assert world.get(JOB, "job")["metadata"]["deletionTimestamp"]

@@ -121,3 +121,27 @@ def test_each_absence_of_a_node_counts_for_itself(world: World) -> None:
         world.run(10.0)
 
     assert world.pod_names() == ["here"]
+
+
+def test_every_taint_has_to_be_tolerated(world: World) -> None:
+    """For ever the first, for a while the second, and not at all the third."""
+    forever = Toleration(key="one", operator="Exists")
+    awhile = Toleration(key="two", operator="Exists", effect="NoExecute", toleration_seconds=30)
+    longer = Toleration(key="two", operator="Exists", effect="NoExecute", toleration_seconds=90)
+    for name, tolerations in (("a", [forever]), ("b", [forever, awhile, longer])):
+        create_pod(world.store, name, node_name="n1", tolerations=tolerations)
+    world.run()
+
+    def taints(*keys: str) -> None:
+        listed = [{"key": key, "effect": "NoExecute"} for key in keys]
+        patch(world.store, NODE, "n1", {"spec": {"taints": listed}}, "merge")
+        world.run(5.0)
+
+    taints("one")
+    assert world.pod_names() == ["a", "b"]
+    taints("one", "two")
+    assert world.pod_names() == ["b"]
+    world.run(20.0)
+    assert world.pod_names() == ["b"]
+    world.run(10.0)
+    assert world.pod_names() == []

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from random import Random
+from typing import Any
+
 import pytest
 
+from stowplan.apiserver.controllers.replica_set import DELETION_COST, first_to_go
+from stowplan.errors import Unavailable
 from stowplan.objects.kinds import POD, PRIORITY_CLASS, REPLICA_SET
-from tests.apiserver.controllers.world import World, workload
+from stowplan.objects.pod import Pod
+from tests.apiserver.controllers.world import Lagging, World, workload
 from tests.apiserver.things import create, create_pod, delete, get_pod, patch
+from tests.builders import pod as make_pod
 
 
 def test_pods_are_made_and_counted(world: World) -> None:
@@ -75,6 +82,48 @@ def test_those_that_do_the_least_go_first(world: World) -> None:
     assert world.pod_names() == running
 
 
+def given_up(**of: Any) -> Pod:
+    """A pod that runs on a node and is ready since the first of January, but for what is said."""
+    ready = {"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+    fields: dict[str, Any] = {"node": "n", "phase": "Running", "ready": ready, "cost": None} | of
+    annotations = {} if fields["cost"] is None else {DELETION_COST: fields["cost"]}
+    created = fields.get("created", "2026-01-01T00:00:00Z")
+    return make_pod(
+        fields.get("name", "p"),
+        node=fields["node"],
+        metadata={"creationTimestamp": created, "annotations": annotations},
+        status={"phase": fields["phase"], "conditions": [fields["ready"]]},
+    )
+
+
+UNREADY = {"type": "Ready", "status": "False"}
+READY_LATER = {"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-02T00:00:00Z"}
+
+
+def test_pods_are_given_up_in_the_order_of_what_is_lost_with_them() -> None:
+    """Each rule decides only where all rules before it do not."""
+    first_that_goes = [
+        given_up(name="on no node", node="", cost="9"),
+        given_up(name="pending", phase="Pending", cost="8"),
+        given_up(name="unknown", phase="Unknown", cost="7"),
+        given_up(name="phase of tomorrow", phase="Dozing", ready=UNREADY, cost="7"),
+        given_up(name="not ready", ready=UNREADY, cost="6"),
+        given_up(name="cheap", cost="-5"),
+        given_up(name="a", ready=READY_LATER, cost="no number"),
+        given_up(name="b", created="2026-01-03T00:00:00Z"),
+        given_up(name="z"),
+        given_up(name="y"),
+        given_up(name="of a smaller crowd", node="m", ready=READY_LATER),
+        given_up(name="dear", cost="5"),
+    ]
+    expected = [pod.name for pod in first_that_goes]
+    expected[2:4] = ["phase of tomorrow", "unknown"]
+
+    for turn in range(5):
+        shuffled = Random(turn).sample(first_that_goes, len(first_that_goes))
+        assert [pod.name for pod in first_to_go(shuffled)] == expected
+
+
 def test_none_at_all(world: World) -> None:
     world.create(REPLICA_SET, workload(replicas=3))
     patch(world.store, REPLICA_SET, "web", {"spec": {"replicas": 0}})
@@ -90,6 +139,35 @@ def test_many_are_made_in_bursts(world: World) -> None:
 
     assert len(world.pods()) == 500
     assert world.status(REPLICA_SET, "web")["readyReplicas"] == 500
+
+
+def test_of_many_pods_only_a_few_are_told_about(world: World) -> None:
+    world.create(REPLICA_SET, workload(replicas=30))
+    world.run(5.0)
+
+    told = world.events("SuccessfulCreate")
+    assert len(told) == 10
+    assert {note.removeprefix("Created pod: ") for note in told} <= {*world.pod_names()}
+
+
+def test_a_status_that_could_not_be_written_is_written_later(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(self: object, requests: Any, done: Any) -> None:
+        done(0, [Unavailable("not now")] * len(requests))
+
+    world.create(REPLICA_SET, workload(replicas=1))
+    with monkeypatch.context() as patched:
+        patched.setattr(Lagging, "call", refuse)
+        patch(world.store, REPLICA_SET, "web", {"metadata": {"labels": {"a": "b"}}})
+        ready = {"status": {"conditions": [{"type": "Ready", "status": "False"}]}}
+        patch(world.store, POD, world.pod_names()[0], ready, "strategic", "status")
+        world.run()
+        assert world.status(REPLICA_SET, "web")["readyReplicas"] == 1
+    patch(world.store, REPLICA_SET, "web", {"metadata": {"labels": {"a": "c"}}})
+    world.run()
+
+    assert "readyReplicas" not in world.status(REPLICA_SET, "web")
 
 
 def test_an_orphan_that_matches_is_adopted(world: World) -> None:

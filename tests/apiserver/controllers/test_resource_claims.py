@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 
 from stowplan.apiserver.controllers.resource_claims import FINALIZER, claim_name_base
+from stowplan.errors import Unavailable
+from stowplan.objects.api import Get
 from stowplan.objects.kinds import POD, POD_GROUP, RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE
-from tests.apiserver.controllers.world import Data, World
+from tests.apiserver.controllers.world import Data, Lagging, World
 from tests.apiserver.things import delete, names, patch, pod_data
 
 REQUESTS: Data = {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu"}}]}}
@@ -285,3 +287,30 @@ def test_a_group_whose_template_is_missing_says_so() -> None:
     missing = 'resourceclaimtemplate.resource.k8s.io "t" not found'
     note = f'PodGroupResourceClaim gpu: resource claim template "t": {missing}'
     assert {*world.events("FailedResourceClaimCreation")} == {note}
+
+
+def test_a_pod_that_cannot_be_asked_about_keeps_its_reservation(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its watch may be behind; only who is known to be gone has given up what it had."""
+    whole = Lagging.call
+
+    def unsure(self: Lagging, requests: Any, done: Any) -> None:
+        if any(isinstance(it, Get) and it.kind is POD for it in requests):
+            done(0, [Unavailable("not now")] * len(requests))
+        else:
+            whole(self, requests, done)
+
+    world.create(RESOURCE_CLAIM, {"metadata": {"name": "c"}, "spec": REQUESTS})
+    allocate(world, "c")
+    ghost = [{"resource": "pods", "name": "ghost", "uid": "ghost"}]
+    with monkeypatch.context() as patched:
+        patched.setattr(Lagging, "call", unsure)
+        body = {"status": {"reservedFor": ghost}}
+        patch(world.store, RESOURCE_CLAIM, "c", body, "strategic", "status")
+        world.run(5.0)
+        assert reserved_for(world, "c") == ["ghost"]
+
+    patch(world.store, RESOURCE_CLAIM, "c", {"metadata": {"labels": {"a": "b"}}}, "merge")
+    world.run(5.0)
+    assert reserved_for(world, "c") == []

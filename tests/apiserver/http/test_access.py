@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from stowplan.apiserver.http.auth import Authenticator, User, read_tokens
-from stowplan.errors import InputError
+from stowplan.apiserver.http.reviews import issue_token
+from stowplan.apiserver.http.reviews import review as review_of
+from stowplan.errors import InputError, Invalid
 from tests.apiserver.http.serving import PODS, Served, serve
 
 TOKEN = "a-token-of-some-length"
@@ -133,6 +135,83 @@ async def test_who_am_i(guarded: Served) -> None:
 @pytest.mark.parametrize("spec", [5, [], {"token": 5}, {}, {"token": ""}])
 async def test_reviews_of_nothing(guarded: Served, spec: Any) -> None:
     assert (await review(guarded, REVIEWS, spec)).status()[0] in (400, 422)
+
+
+def test_the_rules_for_everybody_are_no_secret() -> None:
+    open_house, guarded = Authenticator(), Authenticator({TOKEN: User("ann")})
+
+    def status(plural: str, spec: Any, asked: Authenticator) -> Any:
+        return review_of(plural, {"spec": spec}, User("ann"), asked)["status"]
+
+    everything = status("selfsubjectrulesreviews", {}, guarded)
+    assert not everything["incomplete"]
+    assert everything["resourceRules"] == [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}]
+    assert everything["nonResourceRules"] == [{"verbs": ["*"], "nonResourceURLs": ["*"]}]
+    for asked, allowed in ((open_house, True), (guarded, False)):
+        for plural in ("subjectaccessreviews", "localsubjectaccessreviews"):
+            for spec in ({"user": "system:anonymous"}, {"groups": ["system:unauthenticated"]}):
+                assert status(plural, spec, asked)["allowed"] is allowed
+            assert status(plural, {"groups": ["devs"]}, asked)["allowed"]
+    audiences = {"token": TOKEN, "audiences": ["one"]}
+    assert status("tokenreviews", audiences, guarded)["audiences"] == ["one"]
+    assert "audiences" not in status("tokenreviews", {"token": TOKEN}, guarded)
+
+
+# -- tokens of service accounts ---------------------------------------------------------------
+
+
+def test_a_token_is_good_until_its_time_is_up() -> None:
+    now_s = 1000.0
+    asked = Authenticator({TOKEN: User("ann")}, now=lambda: now_s)
+    made = issue_token({"kind": "TokenRequest"}, "default", "robot", asked)
+    token = made["status"]["token"]
+
+    assert made["kind"] == "TokenRequest"
+    assert made["metadata"] == {"name": "robot", "namespace": "default"}
+    assert made["spec"] == {
+        "audiences": ["https://kubernetes.default.svc"],
+        "expirationSeconds": 3600,
+    }
+    assert made["status"]["expirationTimestamp"] == "1970-01-01T01:16:40Z"
+    robot = User(
+        "system:serviceaccount:default:robot",
+        groups=(
+            "system:serviceaccounts",
+            "system:serviceaccounts:default",
+            "system:authenticated",
+        ),
+    )
+    assert asked.user_of(token) == robot
+    assert asked.user_of(TOKEN) == User("ann")
+    assert asked.user_of(token + "x") is None
+    now_s = 4600.0
+    assert asked.user_of(token) == robot
+    now_s = 4600.5
+    assert asked.user_of(token) is None
+    assert asked.user_of(TOKEN) == User("ann")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "taken"),
+    [(599, False), (600, True), (2**32, True), (2**32 + 1, False), (0, False)],
+)
+def test_how_long_a_token_may_live(seconds: int, taken: bool) -> None:
+    body = {"spec": {"expirationSeconds": seconds, "audiences": ["mine"]}}
+    if not taken:
+        with pytest.raises(Invalid, match="may not specify a duration less than 10 minutes"):
+            issue_token(body, "default", "robot", Authenticator())
+        return
+    made = issue_token(body, "default", "robot", Authenticator())
+    assert made["spec"] == body["spec"]
+
+
+def test_of_too_many_tokens_the_oldest_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stowplan.apiserver.http.auth.ISSUED_MAX", 2)
+    asked = Authenticator({TOKEN: User("ann")})
+    tokens = [asked.issue(User(name), 10.0)[0] for name in "abc"]
+
+    assert [asked.user_of(token) for token in tokens] == [None, User("b"), User("c")]
+    assert len({*tokens}) == 3
 
 
 # -- the file -----------------------------------------------------------------------------

@@ -150,6 +150,23 @@ async def test_what_others_own_is_a_conflict(server: Served) -> None:
     assert forced.data["spec"]["replicas"] == 3
 
 
+async def test_conflicts_with_several_are_told_one_by_one(server: Served) -> None:
+    await apply(server, config(2, labels={"a": "1"}))
+    await apply(server, config(labels={"b": "1"}), "you")
+    refused = await apply(server, config(3, labels={"a": "2", "b": "2"}), "they")
+
+    first, *lines = refused.status()[2].splitlines()
+    assert first == 'Apply failed with 3 conflicts: conflicts with "me":'
+    assert sorted(lines[:2]) == ["- .metadata.labels.a", "- .spec.replicas"]
+    assert lines[2:] == ['conflicts with "you":', "- .metadata.labels.b"]
+    causes = [(it["message"], it["field"]) for it in refused.data["details"]["causes"]]
+    assert sorted(causes) == [
+        ('conflict with "me"', ".metadata.labels.a"),
+        ('conflict with "me"', ".spec.replicas"),
+        ('conflict with "you"', ".metadata.labels.b"),
+    ]
+
+
 async def test_what_two_own_stays_until_both_let_go(server: Served) -> None:
     await apply(server, config(labels={"x": "1"}))
     await apply(server, config(labels={"x": "1"}), "you")

@@ -104,6 +104,99 @@ def test_negative_numbers() -> None:
     assert data["value"] == -5
 
 
+def test_lists_of_numbers_come_packed_or_one_by_one() -> None:
+    def groups(*values: Any) -> Any:
+        context = b"".join(field(4, value) for value in values)
+        body = message(f1=message(f1="a"), f2=message(f14=context))
+        return decode_protobuf(envelope("v1", "Pod", body))["spec"]["securityContext"]
+
+    packed = varint(1) + varint(300) + varint(-2)
+    assert groups(1, 300, -2) == {"supplementalGroups": [1, 300, -2]}
+    assert groups(packed) == groups(1, packed[1:]) == groups(1, 300, -2)
+
+
+def test_the_largest_and_the_smallest_number() -> None:
+    def grace(value: int) -> Any:
+        body = message(f1=message(f1="a"), f2=message(f4=value))
+        return decode_protobuf(envelope("v1", "Pod", body))["spec"]
+
+    for number in (1, 127, 128, 2**31, 2**63 - 1, -1, -(2**63)):
+        assert grace(number) == {"terminationGracePeriodSeconds": number}
+
+
+def test_bytes_are_base64() -> None:
+    body = message(f1=message(f1="s"), f2=message(f1="key", f2=b"\x00\xff"), f3="Opaque")
+
+    data = decode_protobuf(envelope("v1", "Secret", body))
+    assert (data["data"], data["type"]) == ({"key": "AP8="}, "Opaque")
+
+
+def test_what_is_inlined_in_json_is_a_message_of_its_own_here() -> None:
+    volume = message(f1="v", f2=message(f10=message(f1="c", f2=1)))
+    body = message(f1=message(f1="a"), f2=message(f1=volume))
+
+    [found] = decode_protobuf(envelope("v1", "Pod", body))["spec"]["volumes"]
+    assert found == {"name": "v", "persistentVolumeClaim": {"claimName": "c", "readOnly": True}}
+
+
+def test_json_inside_is_json() -> None:
+    managed = message(f1="me", f4=message(f1=1_767_225_600), f7=message(f1=b'{"f:spec":{}}'))
+    body = message(f1=message(f1="r", f17=managed), f2=message(f1=b'{"a":[1]}'), f3=7)
+
+    data = decode_protobuf(envelope("apps/v1", "ControllerRevision", body))
+    assert (data["data"], data["revision"]) == ({"a": [1]}, 7)
+    assert data["metadata"]["managedFields"] == [
+        {"manager": "me", "time": "2026-01-01T00:00:00Z", "fieldsV1": {"f:spec": {}}}
+    ]
+    empty = message(f1=message(f1="r"), f2=b"")
+    assert "data" not in decode_protobuf(envelope("apps/v1", "ControllerRevision", empty))
+
+
+def test_lists_in_maps_and_times_that_are_none() -> None:
+    extra = message(f1="scopes", f2=message(f1=["a", "b"]))
+    spec = message(f3="me", f5=extra)
+    body = message(f1=message(f8=b""), f2=spec)
+
+    review = envelope("authorization.k8s.io/v1", "SubjectAccessReview", body)
+    data = decode_protobuf(review)
+    assert data["spec"] == {"user": "me", "extra": {"scopes": ["a", "b"]}}
+    assert set(data) == {"apiVersion", "kind", "spec"}, "an empty time is none"
+
+
+def test_entries_of_maps_may_leave_out_what_is_empty() -> None:
+    labels = [message(f1="only-key"), message(f2="only-value"), message(f1="a", f2="b")]
+    limits = message(f1="cpu")
+    container = message(f1="c", f8=message(f1=limits))
+    body = message(f1=message(f1="a", f11=labels), f2=message(f2=container))
+
+    data = decode_protobuf(envelope("v1", "Pod", body))
+    assert data["metadata"]["labels"] == {"only-key": "", "": "only-value", "a": "b"}
+    assert data["spec"]["containers"][0]["resources"] == {"limits": {"cpu": "0"}}
+
+
+def test_numbers_of_fixed_size_are_passed_over_where_nobody_knows_them() -> None:
+    fixed = varint(999 << 3 | 1) + b"12345678" + varint(998 << 3 | 5) + b"1234"
+
+    assert decode_protobuf(envelope("v1", "Pod", fixed + message(f1=message(f1="a")))) == {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "a"},
+    }
+    for cut in (1, 5):
+        with pytest.raises(BadRequest, match="unexpected end"):
+            decode_protobuf(envelope("v1", "Pod", fixed[:-cut] if cut == 1 else fixed[:8]))
+
+
+def test_a_number_has_ten_bytes_at_most() -> None:
+    longest = b"\xff" * 9 + b"\x01"
+    assert decode_protobuf(envelope("v1", "Pod", varint(999 << 3) + longest)) == {
+        "apiVersion": "v1",
+        "kind": "Pod",
+    }
+    with pytest.raises(BadRequest, match="a number without an end"):
+        decode_protobuf(envelope("v1", "Pod", varint(999 << 3) + b"\xff" * 10 + b"\x01"))
+
+
 def test_fields_of_tomorrow_are_passed_over() -> None:
     body = message(f1=message(f1="a", f999="new"), f998=7)
 

@@ -9,8 +9,10 @@ from typing import Any
 
 from stowplan.answers.changes import Candidate, Data, Edit, ObjectEdit, Sort
 from stowplan.answers.generators.device_selectors import corrected_expressions
+from stowplan.answers.generators.resources import edits_to_fit
 from stowplan.answers.situation import Situation
 from stowplan.answers.words import likeness, nearest
+from stowplan.plugins._shared.device_classes import IMPLICIT_PREFIX
 
 CLAIM, TEMPLATE = "ResourceClaim", "ResourceClaimTemplate"
 FIELDS = {"resourceClaimName": CLAIM, "resourceClaimTemplateName": TEMPLATE}
@@ -26,10 +28,24 @@ def devices(s: Situation, rows: list[int]) -> Iterator[Candidate]:
             if not name:
                 continue
             known = {each.name for each in s.objects(kind) if each.namespace == s.pod.namespace}
+            if entry.get("name"):
+                yield _without(place, entry["name"])
             if name in known:
                 yield from _Claim(s, kind, name, entry.get("name", "")).candidates()
             else:
                 yield from _missing(s, place, field, name, known)
+
+    yield from _fewer_extended(s)
+
+
+def _fewer_extended(s: Situation) -> Iterator[Candidate]:
+    """Devices that the pod asks for as an extended resource, by the name a class gives them."""
+    names = {f"{IMPLICIT_PREFIX}{name}" for name in _classes(s)}
+    names |= {each.spec.extended_resource_name for each in s.objects("DeviceClass")}
+    for name, asked in s.requests.items():
+        for fewer in range(asked - 1, max(0, asked - 1 - FEWER_MAX), -1) if name in names else ():
+            for edits, words in edits_to_fit(s, {name: fewer}):
+                yield Candidate(f"request {words}", Sort.LESS, 1 - fewer / asked, pod=edits)
 
 
 def _missing(
@@ -53,6 +69,36 @@ def _missing(
         }
         title = f"create the {kind} {name}, for a device of class {class_name}"
         yield Candidate(title, Sort.PROVIDE, create=(body,))
+
+
+def _new_classes(s: Situation, name: str) -> Iterator[Candidate]:
+    """The class that is asked for, of the devices of a driver that has some."""
+    for driver in sorted({each.spec.driver for each in s.objects("ResourceSlice")})[:2]:
+        made = {
+            "apiVersion": "resource.k8s.io/v1",
+            "kind": "DeviceClass",
+            "metadata": {"name": name},
+            "spec": {"selectors": [{"cel": {"expression": f'device.driver == "{driver}"'}}]},
+        }
+        title = f"create the device class {name}, of the devices of {driver}"
+        yield Candidate(title, Sort.PROVIDE, create=(made,))
+
+
+def _without(place: int, name: str) -> Candidate:
+    """Its containers do without it too."""
+
+    def edit(pod: Data) -> None:
+        spec = pod["spec"]
+        del spec["resourceClaims"][place]
+        if not spec["resourceClaims"]:
+            del spec["resourceClaims"]
+        for container in (*(spec.get("containers") or ()), *(spec.get("initContainers") or ())):
+            own = (container.get("resources") or {}).get("claims")
+            if own is not None:
+                container["resources"]["claims"] = [each for each in own if each["name"] != name]
+
+    title = f"do without the device claim {name}"
+    return Candidate(title, Sort.DROP, 1, pod=(edit,), last_resort=True)
 
 
 def _classes(s: Situation) -> list[str]:
@@ -114,6 +160,8 @@ class _Claim:
             yield from self._selectors_of(name)
             return
         right = nearest(name, classes)
+        if right is None:
+            yield from _new_classes(self._s, name)
         for other in [right] if right is not None else classes[:CLASSES_MAX]:
             sort = Sort.CORRECT if right is not None else Sort.OTHER
             title = f"correct the device class: {other} instead of {name}"

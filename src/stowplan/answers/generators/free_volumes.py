@@ -1,4 +1,4 @@
-"""Volumes: what keeps a claim from one that nobody has, and a volume from the nodes there are."""
+"""Volumes that nobody has: what keeps a claim from one."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ from typing import Any
 
 from stowplan.answers.changes import Candidate, Data, ObjectEdit, Sort, both
 from stowplan.answers.generators.claim_edits import bound, claim_edits, set_class, set_size
-from stowplan.answers.situation import Situation, is_fact
-from stowplan.answers.words import NEAR, likeness, nearest, quantity
+from stowplan.answers.generators.volume_places import reachable
+from stowplan.answers.situation import Situation
+from stowplan.answers.words import NEAR, likeness, quantity
 from stowplan.objects.labels import compile_selector
 from stowplan.objects.quantity import ceil_value, parse_quantity
 
-ZONES = ("topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone",
-         "topology.kubernetes.io/region", "failure-domain.beta.kubernetes.io/region")  # fmt: skip
 FILESYSTEM = "Filesystem"
 WAITS = "WaitForFirstConsumer"
 
@@ -175,66 +174,3 @@ def _set_selected(key: str, value: str, claim: Data) -> None:
 
 def _without_selector(claim: Data) -> None:
     del claim["spec"]["selector"]
-
-
-# -- where a volume is ----------------------------------------------------------------------
-
-
-def reachable(s: Situation, volume: Any, rows: list[int]) -> Iterator[Candidate]:
-    """Values of labels that tie the volume to nodes that there are not."""
-    for key, value, change in _ties(volume):
-        values = {labels[key] for labels in map(s.labels, range(len(s.names))) if key in labels}
-        if value not in values:
-            right = nearest(value, values)
-            if right is not None:
-                title = f"correct the {key} of the volume {volume.name}: {right} instead of {value}"
-                edit = ObjectEdit("PersistentVolume", volume.name, partial(change, right))
-                yield Candidate(title, Sort.CORRECT, 1 - likeness(value, right), objects=(edit,))
-            else:
-                yield from _elsewhere(volume, (key, value), min(values, default=""), change)
-        for row in rows[:2]:
-            name = s.names[row]
-            if s.labels(row).get(key) != value:
-                edit = ObjectEdit("Node", name, partial(_label, key, value))
-                title = f"label {name} with {key}={value}"
-                lies = is_fact(key) and key in s.labels(row)
-                yield Candidate(title, Sort.LABEL, row / 1e6, objects=(edit,), last_resort=lies)
-
-
-def _elsewhere(volume: Any, tie: tuple[str, str], value: str, change: Any) -> Iterator[Candidate]:
-    """Its place is gone, and what was on it perhaps with it."""
-    if value:
-        key, old = tie
-        title = f"let the volume {volume.name} be at {key}={value} instead of {old}"
-        edit = ObjectEdit("PersistentVolume", volume.name, partial(change, value))
-        yield Candidate(title, Sort.OTHER, 1, objects=(edit,), last_resort=True)
-
-
-def ties(volume: Any) -> list[tuple[str, str]]:
-    """Labels that a node must have for the volume."""
-    return [(key, value) for key, value, _ in _ties(volume)]
-
-
-def _ties(volume: Any) -> Iterator[tuple[str, str, Any]]:
-    labels = volume.metadata.labels or {}
-    for key in ZONES:
-        if key in labels and "__" not in labels[key]:
-            yield key, labels[key], partial(_set_label, key)
-    required = volume.spec.node_affinity and volume.spec.node_affinity.required
-    for number, term in enumerate((required and required.node_selector_terms) or ()):
-        for place, each in enumerate(term.match_expressions or ()):
-            if each.operator == "In" and len(each.values or ()) == 1:
-                yield each.key, each.values[0], partial(_set_tie, number, place)
-
-
-def _set_label(key: str, value: str, volume: Data) -> None:
-    volume["metadata"]["labels"][key] = value
-
-
-def _set_tie(number: int, place: int, value: str, volume: Data) -> None:
-    terms = volume["spec"]["nodeAffinity"]["required"]["nodeSelectorTerms"]
-    terms[number]["matchExpressions"][place]["values"] = [value]
-
-
-def _label(key: str, value: str, node: Data) -> None:
-    node["metadata"].setdefault("labels", {})[key] = value

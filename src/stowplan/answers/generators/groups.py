@@ -143,17 +143,17 @@ def for_all(s: Situation, one: Candidate, members: list[str]) -> Iterator[Candid
     """The same change made to these members too."""
     if one.pod and 0 < len(members) <= MEMBERS_MAX:
         title = f"{one.title}, in all {len(members) + 1} pods of the group"
-        edits = tuple(edit for key in members for edit in _on_pod(key, one.pod))
+        edits = tuple(edit for key in members for edit in on_pod(key, one.pod))
         yield replace(one, title=title, objects=one.objects + edits, is_shared=True)
 
 
 def on_member(one: Candidate, key: str) -> Candidate:
     """A change to the pod, made to another member instead."""
     title = f"of {key}: {one.title}"
-    return replace(one, title=title, pod=(), objects=one.objects + tuple(_on_pod(key, one.pod)))
+    return replace(one, title=title, pod=(), objects=one.objects + tuple(on_pod(key, one.pod)))
 
 
-def _on_pod(key: str, edits: Iterable[Edit]) -> Iterator[ObjectEdit]:
+def on_pod(key: str, edits: Iterable[Edit]) -> Iterator[ObjectEdit]:
     edits = tuple(edits)
     if edits:
         yield ObjectEdit("Pod", key, partial(_all, edits))

@@ -47,7 +47,8 @@ def node_affinity(s: Situation, rows: list[int]) -> Iterator[Candidate]:
                 )
     yield from sorted(found.values(), key=Candidate.rank)[:12]
     yield from _without_empty_terms(s)
-    yield from _without_runtime_class(s)
+    if s.pod.spec.node_selector:
+        yield from without_runtime_class(s)
     yield from _labelled(s, rows)
 
 
@@ -60,10 +61,10 @@ def _without_empty_terms(s: Situation) -> Iterator[Candidate]:
         yield Candidate(title, Sort.DROP, pod=(_without_demand,))
 
 
-def _without_runtime_class(s: Situation) -> Iterator[Candidate]:
-    """Whose node selector the pod was given."""
+def without_runtime_class(s: Situation) -> Iterator[Candidate]:
+    """Whose node selector and overhead the pod was given."""
     name = s.manifest["spec"].get("runtimeClassName")
-    if name and s.pod.spec.node_selector and "runtimeClassName" in s.manifest["spec"]:
+    if name:
 
         def edit(pod: Data) -> None:
             del pod["spec"]["runtimeClassName"]

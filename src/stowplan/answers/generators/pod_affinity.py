@@ -81,59 +81,74 @@ def _wish(stanza: str, place: int, pod: Data) -> None:
 # -- words ----------------------------------------------------------------------------------
 
 
+Where = tuple[int, str]
+"""Which affinity term, and which of its selectors."""
+NAMES = {"labelSelector": "label", "namespaceSelector": "namespace label"}
+
+
 def _corrections(s: Situation, term: Data, place: int) -> Iterator[Candidate]:
-    """Words of the selector that no running pod has."""
+    """Words of the selectors that no running pod has, or no namespace."""
     spaces = set(term.get("namespaces") or [s.pod.namespace])
     anywhere = bool(term.get("namespaceSelector") is not None)
     labels = [pod.metadata.labels or {} for pod in s.running if anywhere or pod.namespace in spaces]
-    selector = term.get("labelSelector") or {}
+    yield from _of_selector(term, (place, "labelSelector"), labels)
+    if anywhere:
+        of_spaces = [space.metadata.labels or {} for space in s.objects("Namespace")]
+        yield from _of_selector(term, (place, "namespaceSelector"), of_spaces)
+    else:
+        yield from _other_namespace(s, term, place)
+
+
+def _of_selector(term: Data, where: Where, labels: list[dict[str, str]]) -> Iterator[Candidate]:
+    selector = term.get(where[1]) or {}
     for key, value in (selector.get("matchLabels") or {}).items():
-        yield from _other_label(labels, key, value, partial(_in_labels, place))
+        yield from _other_label(labels, (key, value), where, partial(_in_labels, where))
     for number, each in enumerate(selector.get("matchExpressions") or ()):
         if each.get("operator") == "Exists":
-            yield from _other_key(labels, each.get("key", ""), place, number)
+            yield from _other_key(labels, each.get("key", ""), where, number)
         for position, value in enumerate(each.get("values") or ()):
             if each.get("operator") == "In":
-                at = partial(_in_expression, place, number, position)
-                yield from _other_label(labels, each["key"], value, at)
-    yield from _other_namespace(s, term, place)
+                at = partial(_in_expression, where, number, position)
+                yield from _other_label(labels, (each["key"], value), where, at)
 
 
 def _other_key(
-    labels: list[dict[str, str]], key: str, place: int, number: int
+    labels: list[dict[str, str]], key: str, where: Where, number: int
 ) -> Iterator[Candidate]:
     right = nearest(key, set(chain.from_iterable(labels)))
     if right is None or any(key in each for each in labels):
         return
 
     def edit(pod: Data) -> None:
-        _term(pod, place)["labelSelector"]["matchExpressions"][number]["key"] = right
+        _selector(pod, where)["matchExpressions"][number]["key"] = right
 
-    title = f"correct the affinity's label: {right} instead of {key}"
+    title = f"correct the affinity's {NAMES[where[1]]}: {right} instead of {key}"
     yield Candidate(title, Sort.CORRECT, 1 - likeness(key, right), pod=(edit,))
 
 
 def _other_label(
-    labels: list[dict[str, str]], key: str, value: str, at: Any
+    labels: list[dict[str, str]], label: tuple[str, str], where: Where, at: Any
 ) -> Iterator[Candidate]:
+    key, value = label
+    what = NAMES[where[1]]
     values = {each[key] for each in labels if key in each}
     if value in values:
         return
     right = nearest(value, values)
     if right is not None:
-        title = f"correct the affinity's label: {key}={right} instead of {key}={value}"
-        edit: Edit = partial(at, key, value, key, right)
+        title = f"correct the affinity's {what}: {key}={right} instead of {key}={value}"
+        edit: Edit = partial(at, key, key, right)
         yield Candidate(title, Sort.CORRECT, 1 - likeness(value, right), pod=(edit,))
     pairs = set(chain.from_iterable(each.items() for each in labels))
     keys = [other for other, text in pairs if text == value and likeness(other, key) >= NEAR]
     for other in sorted(keys, key=lambda other: -likeness(other, key))[:1]:
-        title = f"correct the affinity's label: {other}={value} instead of {key}={value}"
-        edit = partial(at, key, value, other, value)
+        title = f"correct the affinity's {what}: {other}={value} instead of {key}={value}"
+        edit = partial(at, key, other, value)
         yield Candidate(title, Sort.CORRECT, 1 - likeness(key, other), pod=(edit,))
     if right is None and values:
         other = min(values)
-        title = f"ask for {key}={other} instead of {key}={value} in the affinity"
-        yield Candidate(title, Sort.OTHER, 1, pod=(partial(at, key, value, key, other),))
+        title = f"ask for the {what} {key}={other} instead of {key}={value} in the affinity"
+        yield Candidate(title, Sort.OTHER, 1, pod=(partial(at, key, key, other),))
 
 
 def _term(pod: Data, place: int) -> Data:
@@ -141,27 +156,30 @@ def _term(pod: Data, place: int) -> Data:
     return found
 
 
-def _in_labels(place: int, key: str, value: str, new_key: str, new_value: str, pod: Data) -> None:
-    labels = _term(pod, place)["labelSelector"]["matchLabels"]
+def _selector(pod: Data, where: Where) -> Data:
+    place, field = where
+    found: Data = _term(pod, place)[field]
+    return found
+
+
+def _in_labels(where: Where, key: str, new_key: str, value: str, pod: Data) -> None:
+    labels = _selector(pod, where)["matchLabels"]
     if new_key != key:
         del labels[key]
-    labels[new_key] = new_value
+    labels[new_key] = value
 
 
 def _in_expression(
-    place: int, number: int, at: int, key: str, value: str, new_key: str, new_value: str, pod: Data
+    where: Where, number: int, at: int, key: str, new_key: str, value: str, pod: Data
 ) -> None:
-    expression = _term(pod, place)["labelSelector"]["matchExpressions"][number]
+    expression = _selector(pod, where)["matchExpressions"][number]
     if new_key != key:
         expression["key"] = new_key
-    expression["values"][at] = new_value
+    expression["values"][at] = value
 
 
 def _other_namespace(s: Situation, term: Data, place: int) -> Iterator[Candidate]:
     """Pods that match are in a namespace that the term does not name."""
-    if term.get("namespaceSelector") is not None:
-        yield from _other_namespace_labels(s, term, place)
-        return
     named = list(term.get("namespaces") or [])
     matches = compiled(term.get("labelSelector"))
     spaces = sorted({pod.namespace for pod in s.running if matches(pod.metadata.labels or {})})
@@ -176,25 +194,6 @@ def _other_namespace(s: Situation, term: Data, place: int) -> Iterator[Candidate
             all_named = [*(named or [s.pod.namespace]), space]
             edit = partial(_set_namespaces, place, all_named)
             yield Candidate(title, Sort.RELAX, 0.2, pod=(edit,))
-
-
-def _other_namespace_labels(s: Situation, term: Data, place: int) -> Iterator[Candidate]:
-    """Words of the namespace selector that no namespace has."""
-    labels = [space.metadata.labels or {} for space in s.objects("Namespace")]
-    selector = term["namespaceSelector"] or {}
-    for key, value in (selector.get("matchLabels") or {}).items():
-        values = {each[key] for each in labels if key in each}
-        right = nearest(value, values) if value not in values else None
-        if right is not None:
-            title = (
-                f"correct the affinity's namespace label: {key}={right} instead of {key}={value}"
-            )
-            edit = partial(_set_namespace_label, place, key, right)
-            yield Candidate(title, Sort.CORRECT, 1 - likeness(value, right), pod=(edit,))
-
-
-def _set_namespace_label(place: int, key: str, value: str, pod: Data) -> None:
-    _term(pod, place)["namespaceSelector"]["matchLabels"][key] = value
 
 
 def compiled(selector: Data | None) -> Callable[[dict[str, str]], bool]:

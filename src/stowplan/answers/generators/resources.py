@@ -10,6 +10,12 @@ from collections.abc import Iterator
 from functools import partial
 
 from stowplan.answers.changes import Candidate, Data, Edit, Sort
+from stowplan.answers.generators.node_labels import without_runtime_class
+from stowplan.answers.generators.replicas import (
+    in_the_input,
+    replicas_that_wait,
+    room_for_all,
+)
 from stowplan.answers.generators.request_parts import (
     Where,
     asked_by,
@@ -19,6 +25,7 @@ from stowplan.answers.generators.request_parts import (
 )
 from stowplan.answers.situation import Situation
 from stowplan.answers.words import likeness, nearest, quantity, shown
+from stowplan.objects.pod import Pod
 from stowplan.objects.resources import is_extended, is_hugepages
 
 LEAST = 0.1
@@ -27,6 +34,8 @@ LEAST = 0.1
 
 def smaller_requests(s: Situation, rows: list[int]) -> Iterator[Candidate]:
     yield from _other_names(s)
+    if s.pod.spec.overhead:
+        yield from without_runtime_class(s)
     found: dict[tuple[str, ...], tuple[float, int]] = {}
     absent = _absent(s)
     for row in rows:
@@ -38,15 +47,42 @@ def smaller_requests(s: Situation, rows: list[int]) -> Iterator[Candidate]:
         if short not in found or given_up < found[short][0]:
             found[short] = given_up, row
     best = sorted(found.items(), key=lambda entry: (len(entry[0]), entry[1][0]))
+    waiting = replicas_that_wait(s)
+    shared = [*_for_all(s, rows, waiting)] if len(waiting) > 1 else []
+    yield from shared
+    if shared and s.cluster.source("Pod", s.key) is None:
+        # It has no manifest of its own: whatever it asks for, all ask for.
+        return
     for short, (given_up, row) in best[:4]:
         targets = {name: _room(s, name, row) for name in short}
-        for edits, words in _edits(s, targets):
+        for edits, words in edits_to_fit(s, targets):
             yield Candidate(
                 f"request {words}",
                 Sort.LESS,
                 given_up,
                 pod=edits,
                 last_resort=any(targets[n] < LEAST * s.requests[n] for n in short),
+            )
+
+
+def _for_all(s: Situation, rows: list[int], waiting: list[Pod]) -> Iterator[Candidate]:
+    """One resource of which all replicas ask for less."""
+    for name, asked in s.requests.items():
+        limit = room_for_all(s, rows, waiting, name) if asked and rows else 0
+        limit -= limit % unit_of(name)
+        if not 0 < limit < asked:
+            continue
+        for edits, words in edits_to_fit(s, {name: limit}):
+            yield Candidate(
+                f"request {words}, in all {len(waiting)} replicas",
+                Sort.LESS,
+                1 - limit / asked,
+                pod=edits,
+                objects=in_the_input(s, waiting, edits),
+                last_resort=limit < LEAST * asked,
+                is_shared=True,
+                # As long as the others ask for what they do, there is no room.
+                is_indirect=True,
             )
 
 
@@ -90,11 +126,11 @@ def _room(s: Situation, resource: str, row: int) -> int:
 
 
 def _free(s: Situation, resource: str, row: int) -> int:
-    column = s.free.get(resource)
+    column = s.room.get(resource)
     return 0 if column is None else int(column[row])
 
 
-def _edits(s: Situation, targets: dict[str, int]) -> Iterator[tuple[tuple[Edit, ...], str]]:
+def edits_to_fit(s: Situation, targets: dict[str, int]) -> Iterator[tuple[tuple[Edit, ...], str]]:
     """Ways to ask for no more than that, the one that leaves a container the most first."""
     choices = {name: list(ways_to_fit(s, name, left)) for name, left in targets.items()}
     for position in range(max(map(len, choices.values()), default=0)):

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from stowplan.answers.changes import Candidate, Data, ObjectEdit, Sort
-from stowplan.answers.generators.free_volumes import ties
+from stowplan.answers.generators.volume_places import ties, volume_names
 from stowplan.answers.situation import Situation
 from stowplan.answers.words import quantity
 from stowplan.objects.pod import Pod
@@ -103,16 +103,7 @@ def _short(s: Situation, row: int) -> dict[str, int]:
 
 
 def _ties_of_volumes(s: Situation) -> dict[str, str]:
-    names = {
-        volume.persistent_volume_claim.claim_name
-        for volume in s.pod.spec.volumes or ()
-        if volume.persistent_volume_claim is not None
-    }
-    bound = {
-        claim.spec.volume_name
-        for claim in (s.objects("PersistentVolumeClaim") if names else ())
-        if claim.namespace == s.pod.namespace and claim.name in names
-    }
+    bound = volume_names(s)
     found: dict[str, str] = {}
     for volume in s.objects("PersistentVolume") if bound else ():
         if volume.name in bound:
@@ -185,7 +176,11 @@ def freed_pods(s: Situation, rows: list[int], plugin: str) -> Iterator[Candidate
     """Running pods whose place would do, those of low priority and small size first."""
     found: list[tuple[tuple[Any, ...], tuple[Pod, ...]]] = []
     for row in _roomiest(s, rows):
-        movable = [pod for pod in s.by_node.get(s.names[row], ()) if _is_movable(pod)]
+        movable = [
+            pod
+            for pod in s.by_node.get(s.names[row], ())
+            if _is_movable(pod) and not s.is_sibling(pod)
+        ]
         in_the_way = _in_the_way(s, row, movable, plugin)
         found += [(_weight(pods), pods) for pods in in_the_way]
     found.sort(key=lambda entry: entry[0])

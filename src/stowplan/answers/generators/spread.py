@@ -34,10 +34,21 @@ def spread(s: Situation, rows: list[int]) -> Iterator[Candidate]:
         title = f"make the spread over {key} a wish (ScheduleAnyway)"
         wish = partial(_set, place, "whenUnsatisfiable", "ScheduleAnyway")
         yield Candidate(title, Sort.RELAX, 0.9, pod=(wish,))
+        yield from _counted_less(place, constraint)
         if key not in keys:
             yield from _labelled(s, rows, key)
     if len(hard) > 1:
         yield from _together(s, hard)
+
+
+def _counted_less(place: int, constraint: Data) -> Iterator[Candidate]:
+    """Nodes that the pod may not go to are no domains to fill."""
+    for field, default in (("nodeAffinityPolicy", "Honor"), ("nodeTaintsPolicy", "Ignore")):
+        if constraint.get(field, default) == "Ignore":
+            key = constraint.get("topologyKey", "")
+            title = f"do not count nodes it may not go to over {key} ({field}: Honor)"
+            edit = partial(_set, place, field, "Honor")
+            yield Candidate(title, Sort.RELAX, 0.7, pod=(edit,))
 
 
 def _together(s: Situation, hard: list[tuple[int, Data]]) -> Iterator[Candidate]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
-from stowplan.answers.changes import Candidate, Data, ObjectEdit, Sort
+from stowplan.answers.changes import Candidate, Data, Edit, ObjectEdit, Sort
 from stowplan.answers.situation import CORDONED, Situation
 from stowplan.answers.words import likeness
 
@@ -27,9 +27,7 @@ def tolerations(s: Situation, rows: list[int]) -> Iterator[Candidate]:
     shapes = sorted(by_taints, key=lambda taints: (len(taints), -by_taints[taints]))
     for taints in [shape for shape in shapes if shape][:SHAPES_MAX]:
         last_resort = any(taint.key.startswith(STATES) for taint in taints)
-        corrected = _corrections(s, taints)
-        if corrected is not None:
-            yield corrected
+        yield from _corrected(s, taints)
         texts = " and ".join(taint_text(taint) for taint in taints)
         yield Candidate(
             f"tolerate the taint {texts}",
@@ -52,18 +50,30 @@ def _tolerate(taint: Any, pod: Data) -> None:
     pod["spec"].setdefault("tolerations", []).append({**toleration, "effect": taint.effect})
 
 
-def _corrections(s: Situation, taints: tuple[Any, ...]) -> Candidate | None:
-    """A toleration that was meant for the taint: all but one of its words are right."""
-    if len(taints) != 1:
-        return None
-    (taint,) = taints
+def _corrected(s: Situation, taints: tuple[Any, ...]) -> Iterator[Candidate]:
+    """Tolerations that were meant for these taints: all but one word of each is right.  What no
+    toleration was meant for is tolerated."""
+    repairs = [_repair(s, taint) for taint in taints]
+    sorts = tuple(repair[0] for repair in repairs)
+    if Sort.CORRECT in sorts:
+        yield Candidate(
+            ", and ".join(title for _, _, title, _ in repairs),
+            max(sorts),
+            sum(amount for _, amount, _, _ in repairs) + len(repairs) - 1,
+            pod=tuple(edit for _, _, _, edit in repairs),
+            sorts=sorts if len(sorts) > 1 else (),
+        )
+
+
+def _repair(s: Situation, taint: Any) -> tuple[Sort, float, str, Edit]:
     best: tuple[float, int, str, str] | None = None
     for number, each in enumerate(s.manifest["spec"].get("tolerations") or ()):
         found = _wrong_word(each, taint)
         if found is not None and (best is None or found[0] > best[0]):
             best = found[0], number, found[1], found[2]
     if best is None:
-        return None
+        title = f"tolerate the taint {taint_text(taint)}"
+        return Sort.TOLERATE, 1, title, partial(_tolerate, taint)
     alike, number, field, right = best
     old = s.manifest["spec"]["tolerations"][number].get(field, "")
 
@@ -71,7 +81,7 @@ def _corrections(s: Situation, taints: tuple[Any, ...]) -> Candidate | None:
         pod["spec"]["tolerations"][number][field] = right
 
     title = f"correct the toleration's {field}: {right!r} instead of {old!r}"
-    return Candidate(title, Sort.CORRECT, 1 - alike, pod=(edit,))
+    return Sort.CORRECT, 1 - alike, title, edit
 
 
 def _wrong_word(toleration: Data, taint: Any) -> tuple[float, str, str] | None:

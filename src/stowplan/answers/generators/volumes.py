@@ -23,9 +23,9 @@ from stowplan.answers.generators.free_volumes import (
     WAITS,
     claimed_size,
     free_volumes,
-    reachable,
     waits,
 )
+from stowplan.answers.generators.volume_places import are_apart, reachable, volume_names
 from stowplan.answers.situation import Situation
 from stowplan.answers.words import likeness, nearest, quantity
 from stowplan.objects.quantity import ceil_value, parse_quantity
@@ -174,6 +174,8 @@ def _unbound(s: Situation, claim: Any, rows: list[int]) -> Iterator[Candidate]:
             title = f"change the class of claim {claim.name} from {wanted!r} to {name!r}"
             edits = claim_edits(s, claim, partial(set_class, name))
             yield Candidate(title, sort, 1 - likeness(wanted, name), objects=edits)
+        if right is None:
+            yield from _new_class(s, wanted)
     yield from free_volumes(s, claim, rows)
     made = classes.get(wanted)
     if made is not None:
@@ -184,6 +186,22 @@ def _unbound(s: Situation, claim: Any, rows: list[int]) -> Iterator[Candidate]:
         edits = claim_edits(s, claim, partial(set_class, name))
         yield Candidate(title, Sort.OTHER, 1, objects=edits)
     yield _new_volume(s, claim, f"{claim.name}-volume")
+
+
+def _new_class(s: Situation, name: str) -> Iterator[Candidate]:
+    """The class that is asked for, of whoever makes volumes here."""
+    drivers = {driver.name for each in s.objects("CSINode") for driver in each.spec.drivers or ()}
+    drivers |= {each.provisioner for each in s.objects("StorageClass")} - {NO_PROVISIONER}
+    for driver in sorted(drivers)[:1]:
+        made = {
+            "apiVersion": "storage.k8s.io/v1",
+            "kind": "StorageClass",
+            "metadata": {"name": name},
+            "provisioner": driver,
+            "volumeBindingMode": WAITS,
+        }
+        title = f"create the class {name}, whose volumes {driver} makes"
+        yield Candidate(title, Sort.PROVIDE, create=(made,))
 
 
 def _new_volume(s: Situation, claim: Any, name: str) -> Candidate:
@@ -260,7 +278,8 @@ def _bound(s: Situation, claim: Any, rows: list[int]) -> Iterator[Candidate]:
     name = claim.spec.volume_name
     volume = known.get(name)
     if volume is not None:
-        yield from reachable(s, volume, rows)
+        own = [known[each] for each in volume_names(s) if each in known]
+        yield from reachable(s, volume, rows, apart=are_apart(s, own))
         return
     free = [n for n, each in known.items()
             if each.spec.claim_ref is None or each.spec.claim_ref.name == claim.name]  # fmt: skip

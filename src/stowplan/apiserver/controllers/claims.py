@@ -92,7 +92,11 @@ class Claims:
             return
         labels = new.metadata.labels
         same = old is not None and old.metadata.labels == labels
-        if not labels or (same and old is not None and old.metadata.controller() is None):
+        if (
+            not labels
+            or not self._scanned
+            or (same and old is not None and old.metadata.controller() is None)
+        ):
             return
         for candidate, matches in self._owners.get(new.namespace, {}).values():
             scanned = candidate.uid in self._scanned

@@ -27,7 +27,6 @@ _SCALARS: dict[str, Data] = {
     "i": {"type": "integer", "format": "int64"},
     "j": {"type": "integer", "format": "int32"},
     "b": {"type": "boolean"},
-    "d": {"type": "number", "format": "double"},
     "y": {"type": "string", "format": "byte"},
     wire_schema.QUANTITY: {"type": "string"},
     wire_schema.INT_OR_STRING: {"type": "string", "format": "int-or-string"},

@@ -8,7 +8,6 @@ which they all accept.  An envelope names the kind, the body's fields are number
 from __future__ import annotations
 
 import base64
-import struct
 from typing import Any
 
 import msgspec
@@ -153,10 +152,6 @@ def _value(value: Any, field: Field, depth: int) -> Any:
         return raw.decode()
     if kind == "y":
         return base64.b64encode(raw).decode()
-    if kind == "d":
-        if len(raw) != 8:
-            raise _Malformed(f"{field.name} is no number")
-        return struct.unpack("<d", raw)[0]
     return _message_value(raw, kind, depth)
 
 

@@ -8,17 +8,18 @@ NodeResourcesFit and NodeResourcesBalancedAllocation share them (`Handle.shared`
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stowplan.framework.status import NodeMask, Rows
+from stowplan.framework.status import NodeMask, Rows, row_numbers
 from stowplan.objects.quantity import INT64_MAX
 from stowplan.objects.resources import CPU, MEMORY, PODS
 from stowplan.state.node_table import NodeTable
-from stowplan.state.row_follower import FEW, RowFollower
+from stowplan.state.row_follower import FEW, ROWS_PER_CHANGE, RowFollower
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -118,11 +119,18 @@ class ResourceTable:
         if self._seen == nodes.version:
             return
         self._seen = nodes.version
-        few = self._follower.changed(nodes, (nodes.node_version, nodes.columns_version), FEW)
-        if few is None:
+        basis = nodes.node_version, nodes.columns_version
+        at_most = FEW + nodes.size // ROWS_PER_CHANGE
+        changed = self._follower.changed(nodes, basis, at_most)
+        if changed is None:
             self._forget()
-            return
-        for row in few:
+        elif len(changed) > FEW:
+            self._follow_many(row_numbers(changed))
+        else:
+            self._follow_few(changed)
+
+    def _follow_few(self, changed: Collection[int]) -> None:
+        for row in changed:
             for one, other in self._alike:
                 if one[row] != other[row]:
                     self._forget()
@@ -147,6 +155,26 @@ class ResourceTable:
                         self._forget()
                         return
                     percent_at[row] = in_percent
+
+    def _follow_many(self, rows: Rows) -> None:
+        for one, other in self._alike:
+            if (np.asarray(one)[rows] != np.asarray(other)[rows]).any():
+                self._forget()
+                return
+        for columns, source_at, total_at, *_ in self._followed:
+            total, used = np.asarray(total_at)[rows], np.asarray(source_at)[rows]
+            free = total - used
+            if free.min() <= -_EXACT_MAX:
+                self._forget()
+                return
+            columns.used[rows], columns.free[rows] = used, free
+            columns.least_free = min(columns.least_free, int(free.min()))
+            if columns.percent is not None:
+                in_percent, over = np.divmod(100 * free, total)
+                if in_percent.min() < _PERCENT_MIN:
+                    self._forget()
+                    return
+                columns.percent[0][rows], columns.percent[1][rows] = in_percent, over
 
     def _forget(self) -> None:
         self._requested.clear()

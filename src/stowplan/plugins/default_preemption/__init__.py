@@ -38,6 +38,7 @@ from stowplan.objects.pod_groups import (
 from stowplan.objects.workloads import PodDisruptionBudget
 from stowplan.plugins.default_preemption.kept_victims import KeptVictims
 from stowplan.plugins.default_preemption.victims import (
+    NO_VICTIMS,
     Candidate,
     Refusal,
     pick_candidate,
@@ -146,12 +147,20 @@ class DefaultPreemption:
         refusal = self._not_as_member(pod) or self._not_eligible(current, diagnosis)
         if refusal:
             return None, unschedulable(refusal)
-        candidates, statuses = self._dry_run(cycle, pod, diagnosis.resolvable_rows())
+        rows = diagnosis.resolvable_rows()
+        if len(rows) and not cycle.nodes.pods.has_below(pod.priority):
+            # Nobody may be evicted anywhere, so no node is worth a look.  What is drawn for the
+            # first one is drawn all the same: later draws do not depend on this.
+            self._handle.random.randrange(len(rows))
+            message = _nothing_found(diagnosis.node_count, len(rows), {NO_VICTIMS: len(rows)})
+            return PostFilterResult(Nominate("")), unschedulable(message)
+        candidates, statuses = self._dry_run(cycle, pod, rows)
         if not candidates:
             failed = next((s for s in statuses.values() if s.code == Code.ERROR), None)
             if failed is not None:
                 return None, failed
-            message = _nothing_found(diagnosis.node_count, statuses)
+            counts = status_histogram(statuses.values())
+            message = _nothing_found(diagnosis.node_count, len(statuses), counts)
             return PostFilterResult(Nominate("")), unschedulable(message)
         chosen = yield AskPreemptionExtenders(pod, candidates)
         if isinstance(chosen, Status):
@@ -234,9 +243,8 @@ class DefaultPreemption:
         return framework
 
 
-def _nothing_found(node_count: int, statuses: dict[int, Status]) -> str:
-    counts = status_histogram(statuses.values())
-    rest = node_count - len(statuses)
+def _nothing_found(node_count: int, asked_count: int, counts: dict[str, int]) -> str:
+    rest = node_count - asked_count
     if rest > 0:
         counts[NOT_HELPFUL] = counts.get(NOT_HELPFUL, 0) + rest
     return fit_message(node_count, counts)

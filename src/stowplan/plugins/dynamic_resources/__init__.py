@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from functools import partial
+from operator import attrgetter
 from typing import Any, Protocol
 
 import numpy as np
@@ -18,6 +19,7 @@ from stowplan.framework.cycle import DETAILS, Cycle
 from stowplan.framework.diagnosis import Diagnosis
 from stowplan.framework.errors import filter_failed
 from stowplan.framework.events import Action, EventRegistration, Hint, Resource, on
+from stowplan.framework.groups import GroupCycle, Placement
 from stowplan.framework.handle import Handle
 from stowplan.framework.plugin import BindingSteps, PostFilterResult, PreFlight
 from stowplan.framework.reads import Reads
@@ -52,6 +54,7 @@ from stowplan.plugins.dynamic_resources.class_counts import ClassCounts
 from stowplan.plugins.dynamic_resources.extended_resources import SPECIAL_NAME, new_special_claim
 from stowplan.plugins.dynamic_resources.filtering import REASONS, DeviceFilter
 from stowplan.plugins.dynamic_resources.group_claims import GroupClaims, consumer_of
+from stowplan.plugins.dynamic_resources.group_room import devices_needed
 from stowplan.plugins.dynamic_resources.pod_claims import (
     CONCERNED,
     ClaimProblem,
@@ -70,6 +73,9 @@ from stowplan.state.pod_info import PodInfo
 
 FILTER_TIMEOUT_S = 10.0
 BINDING_TIMEOUT_S = 600.0
+
+_has_claims = attrgetter("kind.pod.spec.resource_claims")
+"""Asked of every pod: a function of ours takes several times as long."""
 
 
 class Duration(Protocol):
@@ -291,6 +297,27 @@ class DynamicResources:
             return all_passed(REASONS, nodes, rows)
         return Verdict(REASONS, why, np.ones(len(why), np.bool_))
 
+    def most_members(self, cycle: GroupCycle, placement: Placement) -> int:
+        """For how many of the members there are devices, whichever those are."""
+        count = len(cycle.members)
+        if self.name not in cycle.data:
+            cycle.data[self.name] = self._devices_needed(cycle)
+        needed: int = cycle.data[self.name]
+        if not needed:
+            return count
+        return min(count, self._filter.group_room.most_members(cycle.nodes, placement.rows, needed))
+
+    def _devices_needed(self, cycle: GroupCycle) -> int:
+        pods = [member.pod for member in cycle.members]
+        if not all(pod.spec.resource_claims for pod in pods):
+            return 0
+        try:
+            return devices_needed(
+                [[*claims_of(it, self._claims.get, self._group_claims.group_of(it))] for it in pods]
+            )
+        except ClaimProblem:
+            return 0
+
     # -- PostFilter -------------------------------------------------------------------------
 
     def post_filter(
@@ -415,10 +442,6 @@ class DynamicResources:
 
     def pre_bind(self, cycle: Cycle, pod: PodInfo, node: str) -> BindingSteps:
         return self._binding.bind(cycle.data[self.name], pod, node)
-
-
-def _has_claims(pod: PodInfo) -> bool:
-    return bool(pod.kind.spec.resource_claims)
 
 
 def _is_only_for(claim: ResourceClaim, pod: Pod) -> bool:

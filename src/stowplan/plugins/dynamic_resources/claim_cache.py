@@ -247,8 +247,9 @@ class ClaimCache:
     def _count(self, uid: str) -> None:
         now = self._given.get(uid) or self._in_flight.get(uid)
         before = self._counted.get(uid)
-        if now is not None and before is not None:
-            return  # An allocation never changes; upstream does not look at it again.
+        if now is not None and before is not None and now.devices.results == before.devices.results:
+            return
+        # Both, and not the same: it was given back meanwhile.
         if before is not None:
             self._held.add(before, -1)
             del self._counted[uid]

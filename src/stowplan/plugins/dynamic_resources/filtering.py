@@ -28,6 +28,7 @@ from stowplan.plugins.dynamic_resources.extended_resources import (
     SpecialClaim,
     special_claim_for,
 )
+from stowplan.plugins.dynamic_resources.group_room import GroupRoom
 from stowplan.plugins.dynamic_resources.kept_searches import (
     FoundOnRows,
     KeptSearch,
@@ -89,6 +90,7 @@ class DeviceFilter:
         timeout_s, self._binding_timeout_s = timeouts_s
         self._column = DeviceColumn(claims, slices)
         self._kept = KeptSearches(self._column, classes, objects)
+        self.group_room = GroupRoom(claims, slices, self._column)
         self._needed = NeededResources(resources)
         self._steps_max = int(timeout_s * STEPS_PER_SECOND) if timeout_s else _UNLIMITED
 

@@ -19,6 +19,7 @@ import numpy as np
 
 from stowplan.framework.cycle import Cycle
 from stowplan.framework.events import Action, EventRegistration, Hint, Resource, on
+from stowplan.framework.groups import GroupCycle, Placement
 from stowplan.framework.handle import Handle
 from stowplan.framework.reads import Reads
 from stowplan.framework.status import (
@@ -56,6 +57,7 @@ from stowplan.plugins.inter_pod_affinity.affinity_terms import (
     matches_all,
 )
 from stowplan.plugins.inter_pod_affinity.host_scores import BYTES_PER_ROW, HostScores, normalized
+from stowplan.state.label_column import ABSENT
 from stowplan.state.node_info import NodeInfo
 from stowplan.state.node_table import NodeTable
 from stowplan.state.pod_info import NO_LABELS, PodInfo, PodKind
@@ -128,6 +130,18 @@ class InterPodAffinity:
         if isinstance(rows, slice):
             return self._verdicts.of(counts, pod.kind, nodes)
         return counts.verdict(nodes, rows)
+
+    def most_members(self, cycle: GroupCycle, placement: Placement) -> int:
+        """Members alike that keep apart are in a domain of the label each."""
+        kind, most = cycle.members[0].kind, len(cycle.members)
+        if not kind.required_anti_affinity or not cycle.are_alike:
+            return most
+        for term in self._terms(kind).anti_affinity:
+            if term.matches(kind):
+                ids = cycle.nodes.label(term.topology_key).ids[placement.rows]
+                # Nodes without the label are in no domain: any number of them.
+                most = most if (ids == ABSENT).any() else min(most, len(set(ids.tolist())))
+        return most
 
     def add_pod(self, cycle: Cycle, pod: PodInfo, added: PodInfo, node: NodeInfo) -> None:
         self._update(cycle, pod, added, node, 1)

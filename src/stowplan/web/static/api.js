@@ -11,6 +11,9 @@ export class ApiError extends Error {
 
 const BASE = "api/";
 
+/** @type {Map<string, Promise<Response>>} what `early.js` has asked for already */
+const begun = /** @type {any} */ (globalThis).stowplanBegun;
+
 /**
  * @param {string} path below `/ui/api/`, its parts escaped
  * @param {Record<string, string | number | boolean | undefined>} [query]
@@ -40,7 +43,10 @@ async function read(response) {
 
 /** @param {string} path @param {Record<string, any>} [query] @param {AbortSignal} [signal] */
 export async function get(path, query, signal) {
-  return read(await fetch(address(path, query), { signal }));
+  const url = address(path, query);
+  const early = begun.get(url);
+  begun.delete(url);
+  return read(await (early || fetch(url, { signal })));
 }
 
 /** @param {string} path @param {object} [body] @param {Record<string, any>} [query] */

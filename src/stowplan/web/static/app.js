@@ -4,7 +4,7 @@ import { Fragment, html, render, useEffect, useRef, useState } from "./lib.js";
 import { get } from "./api.js";
 import { connect } from "./stream.js";
 import { enter, refresh, useData, useShared } from "./state.js";
-import { count, plural, time } from "./format.js";
+import { clock, count, plural, time } from "./format.js";
 import { Badge, Loading, nodeHref, podHref, useStill } from "./parts.js";
 import { MapView } from "./views/map.js";
 import { QueueView } from "./views/queue.js";
@@ -127,7 +127,7 @@ function App() {
       aria-current=${at[0] === each.at || (each.at === "map" && at[0] === "nodes") ? "page" : undefined}>${each.title}</a></li>`)}</ul></nav>
     ${shared.world ? html`<${WorldBanner} shared=${shared} />` : null}
     <main id="main">
-      ${shared.problem ? html`<div class="note bad" role="alert">${shared.problem}</div>` : null}
+      ${shared.problem ? html`<div class="note bad" role="alert">${shared.since ? `What is shown was last heard of at ${time(shared.since)}; it is tried again. ` : null}${shared.problem}</div>` : null}
       <div class="title"><h1 ref=${heading} tabindex="-1">${view.title}</h1><${Summary} about=${about} /></div>
       ${view.body}
     </main>
@@ -147,14 +147,15 @@ function Summary({ about }) {
   return html`<ul class="summary" aria-label="The cluster now">
     <li><strong>${count(about.nodes)}</strong> nodes</li>
     <li><strong>${count(about.running)}</strong> pods placed</li>
-    <li class=${waiting ? "attention" : ""}><strong>${count(waiting)}</strong> waiting</li>
-    <li class="dim">${time(about.now)}</li></ul>`;
+    <li class=${waiting ? "attention" : ""}>${waiting ? html`<a href="#/queue"><strong>${count(waiting)}</strong> waiting</a>` : html`<strong>0</strong> waiting`}</li>
+    ${about.live ? html`<li class="dim">${time(about.now)}</li>` : null}</ul>`;
 }
 
 /** @param {{shared: import("./state.js").State}} props */
 function Connection({ shared }) {
-  const words = { connecting: "Connecting…", open: shared.about?.live ? "Live" : "Loaded", lost: "Connection lost, trying again…" };
-  const kind = { connecting: "", open: "good", lost: "bad" }[shared.connection];
+  const live = shared.since ? `Not live since ${clock(shared.since)}` : shared.about?.live ? "Live" : "Loaded";
+  const words = { connecting: "Connecting…", open: live, lost: "Connection lost, trying again…" };
+  const kind = { connecting: "", open: shared.since ? "bad" : "good", lost: "bad" }[shared.connection];
   return html`<span role="status"><${Badge} kind=${kind}>${words[shared.connection]}<//></span>`;
 }
 

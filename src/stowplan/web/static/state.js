@@ -9,7 +9,8 @@ import { get } from "./api.js";
  * @property {string} world the fork that is looked at; empty: the cluster itself
  * @property {number} version goes up with every change that a view may want to see
  * @property {"connecting" | "open" | "lost"} connection
- * @property {string} problem
+ * @property {string} problem why nothing is heard of the cluster; empty while all is well
+ * @property {number} since when that began, in seconds
  * @property {string} said for the screen reader
  * @property {{verb: string, text: string} | null} draft a manifest on its way to the editor
  */
@@ -21,6 +22,7 @@ let state = {
   version: 0,
   connection: "connecting",
   problem: "",
+  since: 0,
   said: "",
   draft: null,
 };
@@ -66,7 +68,7 @@ export function enter(world) {
 export async function refresh() {
   try {
     const about = await get("", { world: state.world });
-    set({ about, problem: about.problem });
+    set({ about, problem: about.problem, since: about.since });
   } catch (error) {
     if (state.world && error instanceof Error && "status" in error && error.status === 404) {
       // The fork is gone: the server began anew.

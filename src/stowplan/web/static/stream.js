@@ -17,6 +17,8 @@ const EVENTS = ["reload", "nodes", "beat", "problem"];
 const AGAIN_MS = 1000;
 const SILENT_MS = 15000;
 
+let connected = false;
+
 /** Keeps one connection, for as long as the page is there. */
 export function connect() {
   const source = new EventSource("api/stream");
@@ -26,10 +28,11 @@ export function connect() {
     heard = performance.now();
     const data = JSON.parse(message.data);
     const before = current();
+    const heardOf = data.problem === undefined ? {} : { problem: data.problem, since: data.since };
     if (data.summary && before.about && !before.world) {
-      set({ about: { ...before.about, ...data.summary }, problem: data.problem || "" });
+      set({ about: { ...before.about, ...data.summary }, ...heardOf });
     } else if (data.problem !== undefined) {
-      set({ problem: data.problem });
+      set(heardOf);
     }
     if ((name === "nodes" && data.version !== undefined) || name === "reload") {
       set({ version: current().version + 1 });
@@ -40,7 +43,8 @@ export function connect() {
   source.addEventListener("hello", () => {
     heard = performance.now();
     // What was asked for before may have changed meanwhile, unheard.
-    const late = current().about !== null;
+    const late = current().about !== null && (connected || current().about.live);
+    connected = true;
     set({ connection: "open" });
     if (!late) return;
     set({ version: current().version + 1 });

@@ -30,7 +30,14 @@ export function MapView() {
   wanted.current = { resource, group, world };
   const picture = useRef(/** @type {Picture | null} */ (null));
 
+  const loading = useRef("");
+  /** One at a time: what comes meanwhile is asked for afterwards, so that the latest answer is the one that stays. */
   async function load() {
+    if (loading.current) {
+      loading.current = "again";
+      return;
+    }
+    loading.current = "once";
     const asked = { ...wanted.current };
     try {
       const query = { resource: asked.resource, world: asked.world, ...(asked.group === null ? {} : { group: asked.group || " " }) };
@@ -39,6 +46,9 @@ export function MapView() {
     } catch (problem) {
       setError(problem);
     }
+    const again = loading.current === "again";
+    loading.current = "";
+    if (again) load();
   }
   const soon = useRef(0);
   /** Devices are not part of the stream: they are asked for again, once a second at most. */
@@ -84,6 +94,7 @@ export function MapView() {
       </div>
       <${Cluster} data=${data} filter=${filter} zoom=${ZOOMS[zoom]} world=${world} picture=${picture} />
     </section>
+    ${data.shared.length ? html`<${SharedDevices} rows=${data.shared} />` : null}
     <${NodeTable} filter=${filter} />`;
 }
 
@@ -103,7 +114,19 @@ function Cluster({ data, filter, zoom, world, picture }) {
     spoken=${(/** @type {number} */ row) => `${data.names[row]}: ${part(row)} of ${resource}, ${plural(data.pods[row], "pod")}`}
     hint=${(/** @type {number} */ row) => html`<strong class="mono">${data.names[row]}</strong> ${amount(resource, data.used[row])} of ${amount(resource, data.whole[row])} ${unit(resource)} (${part(row)}), ${plural(data.pods[row], "pod")}
       ${data.flags[row] & CORDONED ? html` <${Badge}>cordoned<//>` : null}${data.flags[row] & TAINTED ? html` <${Badge}>tainted<//>` : null}`}
-    rest=${html`<span class="dim">${share(total ? used / total : 0)} of ${amount(resource, total)} ${unit(resource)} ${resource} requested on ${count(data.names.length)} nodes. Point at a cell to read it, click to open it.</span>`} />`;
+    rest=${html`<span class="dim">${share(total ? used / total : 0)} of ${resource} requested: ${amount(resource, used)} of ${amount(resource, total)} ${unit(resource)} on ${count(data.names.length)} nodes. Point at a cell to read it, click to open it.</span>`} />`;
+}
+
+/** Devices that are no part of any cell. @param {{rows: any[]}} props */
+function SharedDevices({ rows }) {
+  return html`<${Card} title="Devices that belong to no single node" id="shared">
+    <${Table} caption="Devices that belong to no single node" rows=${rows} columns=${[
+      { key: "pool", label: "Pool", cell: (/** @type {any} */ row) => html`<span class="mono">${row.pool}</span>` },
+      { key: "from", label: "Reached from", cell: (/** @type {any} */ row) => html`${row.from} <span class="dim">(${plural(row.nodes, "node")})</span>` },
+      { key: "whole", label: "Devices", num: true, cell: (/** @type {any} */ row) => count(row.whole) },
+      { key: "used", label: "Allocated", num: true, cell: (/** @type {any} */ row) => count(row.used) },
+      { key: "claims", label: "To claims", cell: (/** @type {any} */ row) => html`<span class="mono">${row.claims.join(", ") || "–"}</span>` },
+    ]} /><//>`;
 }
 
 /** @param {{filter: string}} props */

@@ -100,7 +100,7 @@ function Why({ name }) {
       ${quick.data ? html`<p class="lead">${quick.data.message}</p><ul class="causes">${quick.data.causes.map((/** @type {any} */ cause) => html`<li key=${cause.plugin + cause.reason + cause.detail}>
         <div><${Badge}>${cause.plugin}<//> ${cause.nodesCount ? html`turns down <strong>${plural(cause.nodesCount, "node")}</strong>: ` : null}${cause.reason}</div>
         ${cause.detail ? html`<div>${cause.detail}</div>` : null}
-        ${cause.nearMissesCount ? html`<div class="dim">Nobody else turns down ${cause.nearMisses.slice(0, 3).map((/** @type {string} */ node, /** @type {number} */ n) => html`${n ? ", " : ""}<${NodeLink} key=${node} name=${node} />`)}${cause.nearMissesCount > 3 ? ` and ${count(cause.nearMissesCount - 3)} more` : ""}.</div>` : null}</li>`)}</ul>`
+        ${cause.nearMissesCount ? html`<div class="dim">Only this stands in the way on ${cause.nearMisses.slice(0, 3).map((/** @type {string} */ node, /** @type {number} */ n) => html`${n ? ", " : ""}<${NodeLink} key=${node} name=${node} />`)}${cause.nearMissesCount > 3 ? ` and ${count(cause.nearMissesCount - 3)} more` : ""}.</div>` : null}</li>`)}</ul>`
         : quick.error ? null : html`<${Loading} />`}<//>
     <${Card} title="What would help" id="help" actions=${fixes.data ? html`<button type="button" onClick=${fixes.reload}>Ask again</button>` : null}>
       ${asked ? null : html`<button type="button" onClick=${() => setAsked(true)}>Find out</button>`}
@@ -140,7 +140,7 @@ function DecisionTable({ name, position, attempt }) {
   if (!data) return html`<${Loading} />`;
   const scores = data.plugins.map((/** @type {string} */ plugin, /** @type {number} */ n) => ({
     key: plugin,
-    label: html`<span class="plugin-head">${plugin}<span class="dim"> ×${data.weights[plugin]}</span></span>`,
+    label: html`<span class="plugin-head">${plugin.split(/(?=[A-Z][a-z])/).map((word) => html`${word}<wbr />`)}<span class="dim"> ×${data.weights[plugin]}</span></span>`,
     num: true,
     sorts: true,
     cell: (/** @type {any} */ row) => (row.scores.length ? count(row.scores[n]) : ""),
