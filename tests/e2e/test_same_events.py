@@ -26,7 +26,7 @@ from tests.e2e.harness.world import World
 Data = dict[str, Any]
 Change = Callable[[World], object]
 
-REST_S = 2.2
+REST_S = 3.0
 """Nothing new for so long: everything is at rest.  A pod that failed is tried again after 1 s, and
 a machine that does other things besides needs a moment for it."""
 PERIODS = {"podInitialBackoffSeconds": 1, "podMaxBackoffSeconds": 1}

@@ -101,6 +101,24 @@ def test_a_recording_becomes_a_trace(tmp_path: Path) -> None:
     ], "who had a node stays there until it goes"
 
 
+def test_what_is_told_at_one_moment_is_replayed_in_its_order(tmp_path: Path) -> None:
+    """A recorder that is late is told several changes at once: whoever came before another was
+    deleted did not have its room."""
+    recorder = Recorder(tmp_path / "late")
+    recorder.take([Added(_node("n1")), Added(_pod("first"))], 100.0)
+    recorder.synced()
+    told = [Added(_pod("second")), Deleted(_pod("first")), Added(_pod("third"))]
+    recorder.take(told, 110.0)
+    recorder.take([Added(_pod("fourth"))], 110.0)
+    recorder.flush(0.0)
+
+    trace = read_trace(tmp_path / "late")
+    came_s = {trace.pod_name(n): trace.pod_arrival_s[n] for n in range(trace.pod_count)}
+    gone_s = {trace.pod_name(n): trace.pod_end_s[n] for n in range(trace.pod_count)}
+    assert came_s["second"] < gone_s["first"] < came_s["third"] < came_s["fourth"]
+    assert came_s["fourth"] - came_s["second"] < 0.001
+
+
 def test_what_scheduling_does_not_see_is_not_written(tmp_path: Path) -> None:
     path = tmp_path / "day.recording"
     _story(path)

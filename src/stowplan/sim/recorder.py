@@ -29,6 +29,9 @@ Data = dict[str, Any]
 FLUSH_S = 2.0
 """How much a process that is killed loses at most."""
 
+STEP_S = 1e-6
+"""How far apart two lines are at least."""
+
 RECORDED = (
     *((kind, options) for kind, options in WATCHED if kind is not POD),
     (PRIORITY_CLASS, ListOptions()),
@@ -54,6 +57,8 @@ class Recorder:
         self._waiting: list[bytes] = []
         self._flushed_s = -math.inf
         self._last_s = self._go_on()
+        self._line_s = self._last_s or -math.inf
+        """When the last line was written."""
         self.count = 0
         """Lines written."""
 
@@ -133,7 +138,12 @@ class Recorder:
             self._line({"del": identity}, now_s)
 
     def _line(self, line: Data, now_s: float) -> None:
-        self._waiting.append(_encode({"t": round(now_s, 4), **line}) + b"\n")
+        """After the first lists a line is a moment: what is told together is told in an order."""
+        at_s = round(now_s, 4)
+        if self._listed is None:
+            at_s = max(at_s, round(self._line_s + STEP_S, 6))
+        self._line_s = at_s
+        self._waiting.append(_encode({"t": at_s, **line}) + b"\n")
 
     def _note(self, thing: Data) -> bool:
         """True if it is news."""
