@@ -41,6 +41,7 @@ def read_cluster(
     """
     from stowplan.runtime.plugins_path import load_registry
     from stowplan.world.cluster import Cluster
+    from stowplan.world.garbage import garbage_stays
     from stowplan.world.reading import STDIN, read_files
     from stowplan.world.setup import Options, make_setup
 
@@ -48,7 +49,7 @@ def read_cluster(
     if live and filenames:
         raise InputError("files and a live cluster", hint="give `-f` or `--kubeconfig`, not both")
     registry = load_registry(plugin_paths)
-    with working("reading…"):
+    with working("reading…"), garbage_stays():
         manifests = [] if live else read_files(filenames)
         files = [name for name in new_files if name != STDIN]
         new = read_files(files) if files else []
@@ -60,8 +61,8 @@ def read_cluster(
             cluster = Cluster.of_live(setup, kubeconfig or "", context)
         else:
             cluster = Cluster.of_manifests(setup, manifests)
-    # It stays till the end: nobody need look for garbage in it.
-    gc.freeze()
+        # It stays till the end: nobody need look for garbage in it, not even once.
+        gc.freeze()
     for remark in cluster.remarks():
         note(remark.text, hint=remark.hint)
     return cluster

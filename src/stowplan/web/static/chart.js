@@ -43,6 +43,8 @@ export function Chart({ id, title, unit, times, series, at, high = 0 }) {
       {
         width: box.current.clientWidth,
         height: 200,
+        // The last label of the axis stands half beyond it.
+        padding: [null, 32, null, null],
         legend: { show: false },
         cursor: { y: false },
         scales: {
